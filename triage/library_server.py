@@ -30,7 +30,7 @@ from triage.bugs.failures import History, history_of_folder
 from triage.bugs.known import Library, load_known
 from triage.cases.sources import Judges
 from triage.console.options import DEFAULT_DATABASE, CaseOptions
-from triage.console.status import PlainLines
+from triage.console.status import Progress
 from triage.reductions.folders import Request, reducer_options
 from triage.reports.newest_release import NewestReleases
 from triage.reports.report import write_report
@@ -118,7 +118,7 @@ def _report(out: str, project: str, known: str | None, **opening: Any) -> Words:
     history = History() if opening["is_own"] else history_of_folder(Path(opening["model"]))
     with _opened(**opening) as (case, judge, options):
         issues = load_known(options.db or DEFAULT_DATABASE, known or "")
-        with NewestReleases(options, PlainLines()) as releases:
+        with NewestReleases(options, Progress()) as releases:
             made = write_report(case, judge, Path(out), history, Library(issues), project, releases=releases)
         return {**asdict(made), "folder": str(made.folder), "archive": str(made.archive)}
 

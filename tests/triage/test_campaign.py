@@ -22,7 +22,7 @@ from triage.bugs.known import KnownIssue, known_at_once
 from triage.bugs.overview import overview_with_states
 from triage.campaigns.budget import cpu_of_the_ended
 from triage.campaigns.coverage_sync import FEWEST_FOLDED
-from triage.console.status import PlainLines
+from triage.console.status import Progress
 from triage.reductions.explained import Selection, waiting
 from triage.reports.by_name import Reporter
 from triage.store.campaigns import last_campaign, load_folded, load_lessons
@@ -88,7 +88,7 @@ def test_a_hunt_takes_up_what_an_earlier_one_left_and_reports_it(crash_judge, tm
     assert sum(each.status == NEW for each in planted) <= 1  # a sample, where time was short
     assert sum(each.status == EXPLAINED for each in planted) >= 2
     with Store(tmp_path / "crux.db") as store:
-        reporter = Reporter(store, tmp_path / Path(crash["folder"]).parent, PlainLines())
+        reporter = Reporter(store, tmp_path / Path(crash["folder"]).parent, Progress())
         assert int(crash["id"][1:]) not in reporter.missing("ort")  # a further hunt need not write it again
         assert str(tmp_path / crash["folder"]) in {bug["report"] for bug in overview_with_states(store)}
 

@@ -28,7 +28,7 @@ from tests.helpers.pages import Page
 from triage.bugs.failures import record_failure, record_reduction
 from triage.campaigns.target_campaigns import FLOOR, CpuShares
 from triage.console import status
-from triage.console.status import HuntStatus, JsonLines, LatestFinding, PlainDisplay, StrategyStats, picture
+from triage.console.status import HuntStatus, JsonLines, LatestFinding, Progress, StrategyStats, picture
 from triage.pages.campaign import campaign_page, serving, write_campaign_page
 from triage.store.campaigns import (
     MOST_ROWS,
@@ -108,7 +108,7 @@ def test_one_line_says_it_and_json_lines_say_it_all(capsys, monkeypatch):
     assert NOW.line().endswith(
         "bugs 4 new, 2 known, last F00027, another face of C0003, 1:12 ago, 57:55 left"
     )
-    for display in (PlainDisplay(), JsonLines()):
+    for display in (Progress(), JsonLines()):
         display.note("found it")
         display.show(NOW)  # too early for a line
         start = time.monotonic()
@@ -149,9 +149,8 @@ def test_the_page_shows_arms_decisions_and_curves_and_takes_no_markup_from_names
 
 def test_the_page_names_the_last_bugs_and_the_files_that_were_met(store):
     record_failure(store, division_crash(), made_up(HOSTILE))
-    run = start_run(store, "hunt", "ort", {}, 0)
     met = Reached("lib.so", "core/providers/cpu/clip.cc", 4, 2, 40, 12)
-    keep_coverage(store, run, 10, "ort", [("1f", "lib.so", 40, b"")], [met])
+    keep_coverage(store, "ort", [("1f", "lib.so", 40, b"")], [met])
     text = campaign_page(store)
     for wanted in ("C0001", "core/providers/cpu/clip.cc", "12 of 40 blocks"):
         assert wanted in text

@@ -22,7 +22,7 @@ from triage.bugs.failures import record_failure
 from triage.cases.patterns import advice
 from triage.cli import run
 from triage.console.settings import KINDS, RUNNING, variable
-from triage.console.status import PlainLines
+from triage.console.status import Progress
 from triage.reductions import folders as reducing
 from triage.repro.source import NotWritten
 from triage.store.database import Store
@@ -394,7 +394,7 @@ def test_a_reduction_whose_script_cannot_be_written_is_kept(tmp_path, monkeypatc
 
     monkeypatch.setattr(reducing, "source_of", refuse)
     options = Options(target=Target("ort"))
-    document, _ = reducing.reduce_into(division_crash(), tmp_path / "out", options, PlainLines())
+    document, _ = reducing.reduce_into(division_crash(), tmp_path / "out", options, Progress())
     assert document["nodes_after"] == 1
     assert finished(tmp_path / "out") is not None
     assert not (tmp_path / "out" / "repro.py").exists()

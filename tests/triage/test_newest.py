@@ -28,7 +28,7 @@ from triage.bugs.overview import overview_with_states, state_of
 from triage.cli import run
 from triage.commands.hunt import on_newest
 from triage.console.options import CaseOptions
-from triage.console.status import PlainLines
+from triage.console.status import Progress
 from triage.reports.newest_release import NewestReleases, OnNewest, Tried
 from triage.store.artifacts import LastReport, keep_report, note_newest
 from triage.store.database import Store
@@ -106,7 +106,7 @@ def test_a_release_that_refuses_what_died_here_has_mended_it(outcome, shows, mon
     case, refused = clip_exception(), Verdict(Outcome.INVALID, Phase.EXECUTE, "refused: no room")
     here = Verdict(outcome, Phase.EXECUTE, "", Symptom(outcome, Phase.EXECUTE, "x"))
     judge = SimpleNamespace(verdict=lambda case: refused)
-    with NewestReleases(CaseOptions(), PlainLines()) as releases:
+    with NewestReleases(CaseOptions(), Progress()) as releases:
         monkeypatch.setattr(releases, "_judges", SimpleNamespace(of=lambda target, format: judge))
         tried = releases._judge("99.0", "", case, here, Target("ort"))
     assert (tried.shows, "refused: no room" in tried.words) == (shows, True)

@@ -168,7 +168,7 @@ class CoverageSync:
 
 
 SAVE_SECONDS = 20.0
-"""Between two points of the curve."""
+"""Between two writes of what was met."""
 
 
 def open_watch(target: Target) -> Watch:
@@ -202,17 +202,17 @@ class NativeCoverage:
         self._met[met.functions] = True
         self._met[met.blocks] = True
 
-    def save_now_and_then(self, run: int, tests: int) -> None:
+    def save_now_and_then(self) -> None:
         """Save where the last time was some seconds ago."""
         if time.monotonic() - self._saved >= SAVE_SECONDS:
-            self.save(run, tests)
+            self.save()
 
-    def save(self, run: int, tests: int) -> None:
-        """Keep what was met by now, after `tests` tests of a run."""
+    def save(self) -> None:
+        """Keep what was met by now."""
         libraries = []
         for first, table in zip(self._watch.firsts, self._watch.tables, strict=True):
             bits = np.packbits(self._met[first : first + len(table.blocks)]).tobytes()
             libraries.append((table.build_id, table.library, len(table.blocks), bits))
         files = by_file(self._watch, np.flatnonzero(self._met).astype(np.uint32))
-        keep_coverage(self._store, run, tests, self._target, libraries, files)
+        keep_coverage(self._store, self._target, libraries, files)
         self._saved = time.monotonic()

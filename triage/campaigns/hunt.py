@@ -21,7 +21,7 @@ from triage.campaigns.budget import Budget, Limits, Mean, cpu_of_all, cpu_of_the
 from triage.campaigns.monitor import HuntMonitor
 from triage.campaigns.target_campaigns import FUZZING, Choice, CpuShares, TargetCampaign
 from triage.console.options import CaseOptions
-from triage.console.status import Display
+from triage.console.status import Progress
 from triage.reductions.failures import BeingReduced, reduce_failure
 from triage.reductions.folders import Request
 from triage.reports.by_name import Reporter
@@ -74,7 +74,7 @@ class Hunt:
     fronts: Sequence[TargetCampaign]
     out: Path
     limits: Limits
-    shown: Display
+    shown: Progress
     known: str = ""
     releases: NewestReleases | None = None
     shares: CpuShares = field(default_factory=CpuShares)
@@ -383,17 +383,15 @@ def _worked(front: TargetCampaign) -> float:
     return front.cpu() + cpu_of_the_ended()
 
 
-@dataclass(frozen=True)
-class _Named:
+class _Named(Progress):
     """A progress display that says whose progress it is."""
 
-    inner: Display
-    eye: HuntMonitor
-    name: str
+    def __init__(self, inner: Progress, eye: HuntMonitor, name: str) -> None:
+        super().__init__()
+        self._inner, self._eye, self._name = inner, eye, name
 
     def status(self, text: str) -> None:
-        self.inner.status(f"reducing {self.name}: {text}")
-        self.eye.look(f"reducing {self.name}: {text}")
+        self._eye.look(f"reducing {self._name}: {text}")
 
     def note(self, text: str) -> None:
-        self.inner.note(text)
+        self._inner.note(text)

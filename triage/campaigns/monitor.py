@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from triage.bugs.known import KnownIssue
 from triage.bugs.overview import overview_with_states
 from triage.campaigns.target_campaigns import FUZZING, CpuShares, TargetCampaign
-from triage.console.status import Display, HuntStatus, LatestFinding, StrategyStats
+from triage.console.status import HuntStatus, LatestFinding, Progress, StrategyStats
 from triage.store.campaigns import Sample, keep_sample
 from triage.store.database import Store
 from triage.store.failures import count_waiting
@@ -29,7 +29,7 @@ class HuntMonitor:
         store: Store,
         fronts: Sequence[TargetCampaign],
         shares: CpuShares,
-        shown: Display,
+        shown: Progress,
         seconds: float,
         issues: tuple[KnownIssue, ...],
     ) -> None:

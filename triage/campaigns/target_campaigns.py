@@ -129,7 +129,7 @@ class Fuzzer:
             self._under_way.close()  # what was interrupted teaches what it came to
         self._save()
         if self.native:
-            self.native.save(self.run, self.tally.tests)
+            self.native.save()
         finish_run(self.store, self.run, "done" if kind is None else "interrupted")
         self._stack.close()
 
@@ -148,7 +148,7 @@ class Fuzzer:
             self.seed = tested.seed + 1
             if self.native and tested.met:
                 self.native.add(tested.met)
-                self.native.save_now_and_then(self.run, self.tally.tests)
+                self.native.save_now_and_then()
             failure = self._keep(tested) if tested.verdict.is_bug else None
             if failure or self.tally.tests % SAVE_EVERY == 0:
                 self._save()

@@ -249,12 +249,12 @@ def waits_shown() -> Iterator[None]:
     """Within it, a run that lasts says in which phase it is, every ten seconds where no line can be drawn."""
     from oracles.sandbox.processes import LISTENERS
     from triage.console.output import is_live
-    from triage.console.status import PlainLines
+    from triage.console.status import Progress
 
     if is_live(sys.stderr):  # the line at the foot listens by itself
         yield
         return
-    LISTENERS.append(listener := PlainLines().status)
+    LISTENERS.append(listener := Progress().status)
     try:
         yield
     finally:

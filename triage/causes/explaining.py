@@ -62,10 +62,6 @@ def _bare(symptom: str) -> str:
     return _DTYPE.sub("*", symptom.removesuffix(f"{SEPARATOR}un-optimised"))
 
 
-_IN_THE_MACHINE = re.compile(r"crash \| execute \| SIG\w+ \| libtvm_runtime tvm::runtime::(memory|vm)::")
-"""A death in TVM's own machine: in what it does between operators, not in one."""
-
-
 def may_follow(symptom: str, known: str) -> bool:
     """Whether a failure may be the effect of a bug that shows as `known`, the passes being the same.
 
@@ -164,7 +160,7 @@ def operators_of(case: Case) -> Counter[str]:
 
 def by_symptom(symptom: str, release: str, held: Counter[str], bugs: Sequence[Bug]) -> Explanation | None:
     """The bug that says the same of itself on the same release, at no check; None where there is none."""
-    is_of_any = symptom.startswith("mismatch") or _IN_THE_MACHINE.match(symptom) is not None
+    is_of_any = symptom.startswith("mismatch")
     for bug in bugs:  # some symptoms hold for a family of operators, whichever the program has
         told = any(says_the_same(symptom, known) for known, where in bug.shown if where == release)
         tells = told and names_itself(symptom, bug.passes)

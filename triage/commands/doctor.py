@@ -13,9 +13,6 @@ from triage.console.output import Document, emit, say, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-Deep = Annotated[
-    bool, typer.Option("--deep", help="Run a model on every target; inductor compiles for some ten seconds.")
-]
 Backend = Annotated[
     str,
     typer.Option("--backend", metavar="NAME", help="Try on one backend what each must do."),
@@ -23,12 +20,12 @@ Backend = Annotated[
 
 
 @command(StoreOptions)
-def doctor(options: StoreOptions, deep: Deep = False, backend: Backend = "") -> int:
+def doctor(options: StoreOptions, backend: Backend = "") -> int:
     """Try every part: packages, targets, sandbox, database; exit code 1 when a core part is broken.
 
     Example: crux doctor
     """
-    found = emit(_findings(options, deep, backend), as_json=options.json, show=_show)
+    found = emit(_findings(options, backend), as_json=options.json, show=_show)
     broken = [each for each in found if each["core"] and not each["works"]]
     say(
         f"next: {broken[0]['advice'] or 'see docs/troubleshooting.md'}"
@@ -38,10 +35,10 @@ def doctor(options: StoreOptions, deep: Deep = False, backend: Backend = "") -> 
     return 1 if broken else 0
 
 
-def _findings(options: StoreOptions, deep: bool, backend: str) -> Iterator[Document]:
+def _findings(options: StoreOptions, backend: str) -> Iterator[Document]:
     from triage.setup.doctor import examine_backend, examine_system
 
-    found = examine_backend(backend) if backend else examine_system(options.database, deep)
+    found = examine_backend(backend) if backend else examine_system(options.database)
     for finding in found:
         yield {name: getattr(finding, name) for name in ("part", "works", "text", "core", "advice")}
 

@@ -164,14 +164,14 @@ def on_newest(target: Target, stack: ExitStack) -> Target:
     from oracles.backends import find_backend
     from triage.bisection.environments import Unavailable
     from triage.bisection.package_index import newest_of
-    from triage.console.status import PlainLines
+    from triage.console.status import Progress
     from triage.reports.newest_release import open_release
 
     package = find_backend(target.backend).package
     newest = newest_of(package)
     if not newest.all:
         raise UserError(f"--latest: {newest.why}")
-    opened = open_release(package, target.backend, newest.all[0], PlainLines(), may_be_huge=True)
+    opened = open_release(package, target.backend, newest.all[0], Progress(), may_be_huge=True)
     try:
         place = stack.enter_context(opened)
     except Unavailable as error:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from triage.console.foot import FOOT, clock, doing
 from triage.console.output import is_live, printable, say, stderr_console, table
@@ -20,18 +20,8 @@ if TYPE_CHECKING:
 PLAIN_SECONDS = 10.0
 
 
-class Progress(Protocol):
-    """The place where a command tells its progress."""
-
-    def status(self, text: str) -> None:
-        """Tell the present step; call it often, since it is shown only now and then."""
-
-    def note(self, text: str) -> None:
-        """Something that happened: shown always, and stays."""
-
-
-class PlainLines:
-    """Lines to stderr: notes at once, the status every ten seconds."""
+class Progress:
+    """The place where a command tells its progress: lines to stderr, the status every ten seconds."""
 
     def __init__(self) -> None:
         self._start = time.monotonic()
@@ -50,16 +40,20 @@ class PlainLines:
         return time.monotonic() - self._start
 
     def status(self, text: str) -> None:
-        """Print how far it has come, if the last such line is ten seconds old."""
+        """Tell the present step; call it often, since it is shown only now and then."""
         if self.is_due():
             self.note(text)
 
     def note(self, text: str) -> None:
-        """Print a line at once."""
+        """Print a line at once, which stays."""
         say(f"{clock(self.seconds)}  {text}")
 
+    def show(self, now: HuntStatus) -> None:
+        """Show the state of a hunt, if the last such line is ten seconds old."""
+        self.status(now.line())
 
-class FootLine(PlainLines):
+
+class FootLine(Progress):
     """The line at the foot of the terminal; notes scroll above it."""
 
     def status(self, text: str) -> None:
@@ -70,7 +64,7 @@ class FootLine(PlainLines):
 @contextmanager
 def progress() -> Iterator[Progress]:
     """The progress display that fits stderr."""
-    yield FootLine() if is_live(sys.stderr) else PlainLines()
+    yield FootLine() if is_live(sys.stderr) else Progress()
 
 
 TALKING = ("mcp", "wrap")
@@ -232,22 +226,7 @@ def _arms(now: HuntStatus) -> RenderableType:
 FRAME_SECONDS = 0.5
 
 
-class Display(Progress, Protocol):
-    """Progress that can show a whole situation."""
-
-    def show(self, now: HuntStatus) -> None:
-        """Show the state of the hunt; call it often, since it draws only now and then."""
-
-
-class PlainDisplay(PlainLines):
-    """A line now and then."""
-
-    def show(self, now: HuntStatus) -> None:
-        """Print the situation in a line, if the last such line is ten seconds old."""
-        self.status(now.line())
-
-
-class JsonLines(PlainLines):
+class JsonLines(Progress):
     """JSON lines to stderr: `{"note": …}` at once, a situation every ten seconds."""
 
     def status(self, text: str) -> None:
@@ -266,18 +245,15 @@ class JsonLines(PlainLines):
         say(json.dumps({"seconds": round(self.seconds, 1), **document}, ensure_ascii=False))
 
 
-class LiveScreen:
+class LiveScreen(Progress):
     """Several lines at the foot of the terminal that are written over; notes scroll above them."""
 
     def __init__(self, live: Live, console: Console) -> None:
-        self._live, self._console = live, console
-        self._start = time.monotonic()
-        self._drawn = 0.0
-        self._doing = ""
+        super().__init__()
+        self._live, self._console, self._drawn = live, console, 0.0
 
     def status(self, text: str) -> None:
-        """Note a detail, such as the progress of a reduction, for the next drawing."""
-        self._doing = text
+        """Nothing: the situation says it."""
 
     def note(self, text: str) -> None:
         """Print a note above the screen, wrapped between words beside the time."""
@@ -285,7 +261,7 @@ class LiveScreen:
         from rich.text import Text
 
         grid = Table.grid(padding=(0, 2, 0, 0))
-        grid.add_row(Text(clock(time.monotonic() - self._start), "bold cyan"), Text(printable(text)))
+        grid.add_row(Text(clock(self.seconds), "bold cyan"), Text(printable(text)))
         self._console.print(grid)
 
     def show(self, now: HuntStatus) -> None:
@@ -296,13 +272,13 @@ class LiveScreen:
 
 
 @contextmanager
-def display(as_json: bool) -> Iterator[Display]:
+def display(as_json: bool) -> Iterator[Progress]:
     """The display that fits stderr."""
     if as_json:
         yield JsonLines()
         return
     if not is_live(sys.stderr):
-        yield PlainDisplay()
+        yield Progress()
         return
     from rich.live import Live
 

@@ -23,7 +23,7 @@ from corpus.target import Target
 from corpus.values import Value
 from oracles.abilities import Backend
 from oracles.backends import backends, find_backend
-from oracles.extras import comes_when_asked, comes_with_others, how_to_install, installed_release, provide
+from oracles.extras import comes_when_asked, how_to_install, installed_release
 from oracles.judge import Judge, in_short
 from oracles.sandbox.sandbox import Job, Sandbox, SandboxError, describe_isolation
 from oracles.verdict import Config, Phase, Run, Status
@@ -62,16 +62,13 @@ CORE_PACKAGES = (
 MACHINES = ("x86_64", "aarch64")
 
 
-def examine_system(database: Path, deep: bool = False) -> Iterator[Finding]:
-    """Everything, from the system to the database; what needs a missing core package is not tried.
-
-    With `deep` every target runs a model.
-    """
+def examine_system(database: Path) -> Iterator[Finding]:
+    """Everything, from the system to the database; what needs a missing core package is not tried."""
     yield _system()
     packages = list(_packages())
     yield from packages
     if all(package.works for package in packages if package.core):
-        yield from try_targets(CORE_PACKAGES, deep)
+        yield from try_targets(CORE_PACKAGES)
         yield from try_sandbox()
         yield _database(database)
 
@@ -121,17 +118,15 @@ NVIDIA = "/dev/nvidiactl"
 NO_DEVICE = "no NVIDIA device here"
 
 
-def try_targets(core_packages: Collection[str], deep: bool = False) -> Iterator[Finding]:
+def try_targets(core_packages: Collection[str]) -> Iterator[Finding]:
     """Try the targets side by side; those that run a core package on the CPU are core.
 
-    One target of each package runs a tiny model; the others rest on it unless `deep`. Importing a framework
+    One target of each package runs a tiny model; the others rest on it. Importing a framework
     takes most of the time, and inductor compiles for seven CPU seconds.
     """
     names = [name for name in backends() if name != REFEREE]
     targets = [Target(name, device) for name in names for device in project_of(name).devices]
-    tried = [each for each in targets if deep or each.backend == _first_of_package(each.backend)]
-    if deep:
-        provide(*filter(comes_with_others, (backends()[name].package for name in names)))
+    tried = [each for each in targets if each.backend == _first_of_package(each.backend)]
     doing(f"trying {len(tried)} targets side by side, which imports every framework")
     with in_short(), ThreadPoolExecutor(max_workers=len(tried)) as pool:
         found = dict(zip(tried, pool.map(_try_target, tried), strict=True))
@@ -170,7 +165,7 @@ def _told_of_other(target: Target, found: Mapping[Target, tuple[str, str]]) -> t
     programs = backends()[target.backend].programs
     if not problem and programs and not any(map(shutil.which, programs)):
         return "", f"no {' or '.join(programs)} here"
-    return f"not run, but {first} works; crux doctor --deep runs a model", problem
+    return f"not run, but {first} works", problem
 
 
 def _try_target(target: Target) -> tuple[str, str]:

@@ -242,13 +242,11 @@ def load_met(store: Store, target: str, build: str) -> bytes:
 
 def keep_coverage(
     store: Store,
-    run: int,
-    tests: int,
     target: str,
     libraries: Iterable[Library],
     files: Sequence[Reached],
 ) -> None:
-    """Keep what a target's code was met of by now, and a point of the curve of this run."""
+    """Keep what a target's code was met of by now."""
     with store.transaction():
         for build, library, blocks, met in libraries:
             values = (target, build, library, blocks, zlib.compress(met, 6))
@@ -256,9 +254,6 @@ def keep_coverage(
         store.write("DELETE FROM native_files WHERE target = ?", (target,))
         for each in files:
             store.insert("native_files", {"target": target, "pass_name": each.pass_name, **asdict(each)})
-        point = {"functions": sum(each.functions_met for each in files)}
-        point["blocks"] = sum(each.blocks_met for each in files)
-        store.insert("native_curve", {"run": run, "at": now(), "tests": tests, **point})
 
 
 def coverage_documents(store: Store) -> list[dict[str, Any]]:
@@ -273,14 +268,11 @@ def _document(store: Store, target: str) -> dict[str, Any]:
     grouped = f"SELECT {{0}} AS name, {sums} FROM native_files WHERE target = ? {{1}} GROUP BY 1 ORDER BY"
     passes = grouped.format("pass_name", "AND pass_name != ''") + " sum(blocks) DESC, 1"
     files = grouped.format("file", "") + " sum(blocks) DESC, 1"
-    curve = """SELECT native_curve.at, native_curve.tests, native_curve.functions, native_curve.blocks
-               FROM native_curve JOIN runs ON runs.id = run WHERE target = ? ORDER BY native_curve.id"""
     return {
         "target": target,
         **whole,
         "passes": store.rows(passes, (target,)),
         "files": store.rows(files, (target,)),
-        "curve": store.rows(curve, (target,)),
     }
 
 

@@ -315,10 +315,6 @@ def dump(document: object) -> str:
 _STEPS = ("table", "_sqlite_migrations")
 _COLUMN = r'[\["]?\w+[\]"]?( INTEGER PRIMARY KEY| TEXT)?'
 _OWN_SCHEMA = {
-    **{
-        ("table", f"sqlite_stat{number}"): re.compile(rf"CREATE TABLE sqlite_stat{number}\([\w,]+\)")
-        for number in (1, 2, 3, 4)
-    },
     ("table", "sqlite_sequence"): re.compile(r"CREATE TABLE sqlite_sequence\(name,seq\)"),
     _STEPS: re.compile(
         rf'CREATE TABLE [\["]_sqlite_migrations[\]"] \( ?{_COLUMN}(, {_COLUMN})*'

@@ -316,22 +316,13 @@ NATIVE = (
         blocks_met INTEGER NOT NULL,
         PRIMARY KEY (target, library, file)
     ) WITHOUT ROWID""",
-    """CREATE TABLE native_curve (
-        id INTEGER PRIMARY KEY AUTOINCREMENT,
-        run INTEGER NOT NULL REFERENCES runs (id),
-        at TEXT NOT NULL,
-        tests INTEGER NOT NULL,
-        functions INTEGER NOT NULL,
-        blocks INTEGER NOT NULL
-    )""",
-    "CREATE INDEX native_curve_by_run ON native_curve (run)",
     """CREATE VIEW native_passes AS
        SELECT target, pass_name AS pass, sum(functions) AS functions, sum(functions_met) AS functions_met,
            sum(blocks) AS blocks, sum(blocks_met) AS blocks_met,
            round(100.0 * sum(blocks_met) / sum(blocks), 1) AS percent
        FROM native_files WHERE pass_name != '' GROUP BY target, pass_name""",
 )
-"""What tests met of a target's own code: bits by build (compressed), counts by file, points over time."""
+"""What tests met of a target's own code: bits by build (compressed), counts by file."""
 
 
 REFUSALS = (
