@@ -27,24 +27,6 @@ class Misplaced(Protocol):
 
 
 @dataclass(frozen=True)
-class PassLog:
-    """An optimiser whose log tells of each single pass whether it changed the program.
-
-    The worker's half of such a backend has `documented(path, base64)`: the programs that the tests of a file
-    make.
-    """
-
-    may_have_fired: Callable[[Run], tuple[str, ...]]
-    """The passes that changed the program, or that are told together with one which did."""
-
-    told_with: Callable[[str], tuple[str, ...]]
-    """The passes that are to be disabled for the log to tell of this one alone."""
-
-    has_fired: Callable[[Run, str], bool]
-    """Whether the pass changed the program in a run without those."""
-
-
-@dataclass(frozen=True)
 class Passes:
     """An optimiser whose passes can be told apart and disabled, by runs that were made with their log."""
 
@@ -72,7 +54,19 @@ class Passes:
     replaced: Callable[[Run, str], str] | None = None
     """What the pass took away and put in, by the log: `-add +multiply`; None where no log says."""
 
-    telling: PassLog | None = None
+    may_have_fired: Callable[[Run], tuple[str, ...]] | None = None
+    """The passes that changed the program, or that the log tells together with one which did.
+
+    None where no log tells of single passes. Otherwise the worker's half of the backend has
+    `documented(path, base64)`: the programs that the tests of a file make.
+    """
+
+    told_with: Callable[[str], tuple[str, ...]] = lambda name: ()
+    """The passes that are to be disabled for the log to tell of this one alone."""
+
+    def has_fired(self, run: Run, name: str) -> bool:
+        """Whether the pass changed the program, in a run without those that are told with it."""
+        return self.may_have_fired is not None and name in self.may_have_fired(run)
 
     def without(self, config: Config, disabled: Iterable[str]) -> Config:
         """The configuration with these passes disabled as well."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Set
 
-from oracles.abilities import Passes, PassLog
+from oracles.abilities import Passes
 from oracles.verdict import Run
 
 DISABLED_BY = '`disabled_optimizers=["{}"]` of `InferenceSession`'
@@ -109,11 +109,6 @@ def told_with(name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(rule for rules in families for rule in rules if rule != name))
 
 
-def has_fired(run: Run, name: str) -> bool:
-    """Whether the transformer, or one that applies the rule, modified the graph."""
-    return any(step == name or name in RULES.get(step, ()) for step in fired(run))
-
-
 def optimizers(run: Run) -> tuple[str, ...]:
     """Everything that can be disabled: the names that we know, and those of the run's log."""
     logged = (name for name, _ in applied(run) if name not in RULES and name not in ALWAYS)
@@ -133,5 +128,6 @@ DISABLING = Passes(
     optimizers,
     likely,
     "disabled_optimizers",
-    telling=PassLog(may_have_fired=may_have_fired, told_with=told_with, has_fired=has_fired),
+    may_have_fired=may_have_fired,
+    told_with=told_with,
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from corpus.target import Target
-from oracles.abilities import Passes, PassLog, Sequences, language_of
+from oracles.abilities import Passes, Sequences, language_of
 from oracles.verdict import Config, Phase, Run, Status
 from oracles.worker.tvm import passes as tvm_passes
 from oracles.worker.tvm.passes import AT_WILL, LLVM, OPTIONAL
@@ -36,16 +36,6 @@ def suspects(run: Run) -> tuple[str, ...]:
     return tuple(name for name in (*fired(run), LLVM) if name in known)
 
 
-def told_with(name: str) -> tuple[str, ...]:
-    """Return no pass: the watch tells of each pass by itself."""
-    return ()
-
-
-def has_fired(run: Run, name: str) -> bool:
-    """Whether a pass changed the program."""
-    return name in fired(run)
-
-
 def optimizers(run: Run) -> tuple[str, ...]:
     """List the passes that ran and can be left out, and LLVM's optimisations if they are on."""
     ran = [line.removeprefix(BEGINS) for line in run.log if line.startswith(BEGINS)]
@@ -66,7 +56,7 @@ DISABLING = Passes(
     suspects,
     optimizers,
     replaced=replaced,
-    telling=PassLog(may_have_fired=fired, told_with=told_with, has_fired=has_fired),
+    may_have_fired=fired,
 )
 
 

@@ -170,9 +170,9 @@ class Firing:
 
     def __init__(self, target: Target, *, limits: Limits = _LIMITS) -> None:
         backend = find_backend(target.backend)
-        if backend.passes is None or backend.passes.telling is None:
+        if backend.passes is None or backend.passes.may_have_fired is None:
             raise UserError(f"target {target}: its log does not tell which pass changed a program")
-        self._passes, self._telling = backend.passes, backend.passes.telling
+        self._passes, self._may_have_fired = backend.passes, backend.passes.may_have_fired
         self._sequences = backend.sequences
         self.target = target
         self.config = _without_execution(backend_configs(target))
@@ -197,16 +197,16 @@ class Firing:
         if not run.is_ok:
             return ()
         operators = frozenset(measure(parse(program)).ops)
-        names = self._passes.likely(self._telling.may_have_fired(run), operators)
-        return tuple(name for name in names if not self._telling.told_with(name) or self.fires(program, name))
+        names = self._passes.likely(self._may_have_fired(run), operators)
+        return tuple(name for name in names if not self._passes.told_with(name) or self.fires(program, name))
 
     def fires(self, program: bytes, name: str) -> bool:
         """Whether this pass changes the program, which compiles."""
         if self._sequences is not None and name in self._sequences.names:
             return self._fires_by_name(program, name, self._sequences.repaired([name]))
-        config = self._passes.without(self.config, self._telling.told_with(name))
+        config = self._passes.without(self.config, self._passes.told_with(name))
         run = self._run(program, config)
-        return run.is_ok and self._telling.has_fired(run, name)
+        return run.is_ok and self._passes.has_fired(run, name)
 
     @cached_property
     def commonplace(self) -> frozenset[str]:
@@ -220,7 +220,7 @@ class Firing:
     def _fires_by_name(self, program: bytes, name: str, sequence: tuple[str, ...]) -> bool:
         alone = replace(self.config, settings=(*self.config.settings, ("run", "passes")))
         run = self._run(program, alone, sequence)
-        return run.is_ok and self._telling.has_fired(run, name)
+        return run.is_ok and self._passes.has_fired(run, name)
 
     def _run(self, program: bytes, config: Config, sequence: tuple[str, ...] = ()) -> Run:
         job = Job(program, {}, (config,), outputs=(), collect_log=True, passes=sequence)

@@ -117,18 +117,16 @@ def asker_of(judge: Judge) -> Callable[[Case], Fired]:
 
     def fired(case: Case) -> Fired:
         names = case.remarks(Remark.PATTERN)
-        if not names or told is None or told.telling is None:
+        if not names or told is None or told.may_have_fired is None:
             return NO_PATTERNS
         executor = judge.of_format(case.format).executor
         if judge.backend.graphs_of(case.format) is not None:
             found = executor.changed_by(case.program, names)
             return Fired(len(names), len(found), _effects(dict.fromkeys(found, found)))
-        ways = [told.without(executor.configs[1], told.telling.told_with(name)) for name in names]
+        ways = [told.without(executor.configs[1], told.told_with(name)) for name in names]
         runs = executor.runs(case, tuple(ways), collect_log=True)
         firing = {
-            name: told.fired(run)
-            for name, run in zip(names, runs, strict=True)
-            if told.telling.has_fired(run, name)
+            name: told.fired(run) for name, run in zip(names, runs, strict=True) if told.has_fired(run, name)
         }
         return Fired(len(names), len(firing), _effects(firing))
 
