@@ -20,7 +20,7 @@ from generators.language.scope import Scope
 from oracles.operators import all_operators
 from oracles.relation.operator import Operator
 from oracles.relation.program import MAX_RANK, DoesNotFit, Kind, Operand
-from oracles.relation.types import BOOL, NUMPY, TENSORS, DType, extent
+from oracles.relation.types import BOOL, NUMPY, TENSORS, extent
 
 Step = tuple[Kind | str, ...]
 """What may stand at one place: classes, names of operators, or nothing at all (the empty name)."""
@@ -111,7 +111,7 @@ def _place_step(place: Steps, step: Step, focus: Operand) -> Operand:
     for operator in (scope.draws.pick(found) for _ in range(_TRIES if found else 0)):
         mark = scope.mark()
         try:
-            return place.sampled(operator, focus)[0]
+            return place.sampled(operator, focus)
         except DoesNotFit:
             scope.restore(mark)
     raise DoesNotFit("no operator")
@@ -193,56 +193,6 @@ def place_stay(place: Steps, x: Operand) -> None:
     place.scope.draws.pick(_STAYS + _STAYS_ALONG if x.rank else _STAYS)(place, x)
 
 
-def place_twice(place: Steps, x: Operand) -> None:
-    """The same operator twice on the same operands, and one more on both results."""
-    operator = _drawn(place, x)
-    first, call = place.sampled(operator, x)
-    _join(place, first, place.put(operator, call))
-
-
-def place_beside(place: Steps, x: Operand) -> None:
-    """Two operators on one value, and one more on both results; or a result and the value that it is of."""
-    first, _ = place.sampled(_drawn(place, x), x)
-    second = x if place.scope.draws.chance(0.5) else place.sampled(_drawn(place, x), x)[0]
-    _join(place, first, second)
-
-
-_LARGE = (Kind.CONTROL, Kind.CONTAINER, Kind.RECURRENT)
-
-
-@cache
-def _unary() -> tuple[Operator, ...]:
-    """Return ONNX's own operators that compute or move, and draw nothing that is not in the graph."""
-    return tuple(one for one in all_operators() if one.is_standard and one.kind not in _LARGE)
-
-
-@cache
-def _taking(dtype: DType, rank: int, opset: int) -> tuple[Operator, ...]:
-    return tuple(one for one in _unary() if one.takes(dtype, rank, opset))
-
-
-def _drawn(place: Steps, x: Operand) -> Operator:
-    found = _taking(x.dtype, x.rank, place.scope.opset)
-    if not found:
-        raise DoesNotFit("no operator")
-    return place.scope.draws.pick(found)
-
-
-def _join(place: Steps, first: Operand, second: Operand) -> None:
-    """Both in one node: elementwise, or one behind the other."""
-    draws = place.scope.draws
-    if first.dtype is not second.dtype:
-        raise DoesNotFit("two types")
-    if first.shape == second.shape and first.rank and draws.chance(0.4):
-        place("Concat", first, second, axis=place.scope.axis(first.rank))
-        return
-    names = ("And", "Or", "Xor", "Equal") if first.dtype is BOOL else ("Add", "Sub", "Mul", "Max", "Equal")
-    try:
-        place(draws.pick(names), first, second)
-    except ValueError as error:
-        raise DoesNotFit("no broadcast") from error
-
-
 def place_computed_shape(place: Steps, x: Operand) -> None:
     """A reshape to a shape that is taken from the value's own, as exporters write it for dynamic dims."""
     scope = place.scope
@@ -275,8 +225,6 @@ RECIPES: tuple[tuple[Definition, int], ...] = (
     (place_neutral, 1),
     (place_reciprocal, 2),
     (place_stay, 1),
-    (place_twice, 3),
-    (place_beside, 3),
     (place_computed_shape, 4),
     (place_pieces, 3),
     *((place_path, 2) for _ in range(PATH_SHARE)),

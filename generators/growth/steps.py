@@ -62,12 +62,12 @@ class Steps:
             self.scope.shown.update(result.name for result in results)
         return results[0]
 
-    def sampled(self, operator: Operator, focus: Operand) -> tuple[Operand, Call]:
+    def sampled(self, operator: Operator, focus: Operand) -> Operand:
         """The operator on the focus with what its sampler draws; the focus must lie in its domain."""
         call = operator.sample(self.scope, focus) if is_defined(operator, focus) else None
         if call is None:
             raise DoesNotFit(operator.name)
-        return self.put(operator, call), call
+        return self.put(operator, call)
 
 
 Definition = Callable[[Steps, Operand], Any]
