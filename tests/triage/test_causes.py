@@ -12,7 +12,7 @@ import pytest
 
 from corpus.case import Case
 from oracles.naming import Signature
-from oracles.verdict import Mark, Outcome
+from oracles.verdict import Mark
 from reducer.pass_sets import core_of
 from tests.helpers.commands import crux
 from tests.helpers.failing import clip_exception, division_crash, healthy, on_ort, verdict
@@ -22,7 +22,7 @@ from triage.causes.consequences import MOST_CHECKS, find_root
 from triage.causes.cores import site_of_crash
 from triage.causes.explaining import Bug, by_symptom, explain, may_follow, names_itself
 from triage.clustering.similarity import MERGE, compare
-from triage.reductions.explained import Selection, name_reduced, waiting
+from triage.reductions.explained import name_reduced, waiting
 from triage.reports.limit_request import request_labels, request_title
 from triage.store.causes import note_explained
 from triage.store.database import Store
@@ -245,15 +245,6 @@ def test_what_leads_to_the_wrong_output_is_tried_alone(judge):
     found = find_root(case, judge.verdict(case), ("ConstantFolding",), judge)
     assert found.root.case.measure.ops == ("MatMulInteger", "Abs")
     assert found.root.passes == ()
-
-
-def test_what_checks_found_to_be_no_known_bug_is_reduced_however_many_are_alike(store):
-    for number in range(4):
-        failure = record_failure(store, healthy(number), verdict(outcome=Outcome.MISMATCH))
-        if number < 3:
-            store.write("UPDATE failures SET status = 'reduced', reduced_case = case_id")
-    assert Selection(store, "ort").next() is None
-    assert Selection(store, "ort", lambda number: True).next().id == failure.id
 
 
 def test_a_native_crash_is_named_by_operator_and_operands_and_by_no_offset(judge):

@@ -167,10 +167,6 @@ class CoverageSync:
         return blocks // self._shard.count if self._shard else blocks
 
 
-SAVE_SECONDS = 20.0
-"""Between two writes of what was met."""
-
-
 def open_watch(target: Target) -> Watch:
     """The breakpoints for a target's libraries; raises `UserError` where its code cannot be watched."""
     backend = find_backend(target.backend)
@@ -190,7 +186,6 @@ class NativeCoverage:
             bits = np.unpackbits(kept, count=len(table.blocks)) if len(kept) else np.zeros(0, np.uint8)
             if len(bits) == len(table.blocks):
                 self._met[first : first + len(bits)] = bits
-        self._saved = time.monotonic()
 
     @property
     def blocks(self) -> int:
@@ -202,11 +197,6 @@ class NativeCoverage:
         self._met[met.functions] = True
         self._met[met.blocks] = True
 
-    def save_now_and_then(self) -> None:
-        """Save where the last time was some seconds ago."""
-        if time.monotonic() - self._saved >= SAVE_SECONDS:
-            self.save()
-
     def save(self) -> None:
         """Keep what was met by now."""
         libraries = []
@@ -215,4 +205,3 @@ class NativeCoverage:
             libraries.append((table.build_id, table.library, len(table.blocks), bits))
         files = by_file(self._watch, np.flatnonzero(self._met).astype(np.uint32))
         keep_coverage(self._store, self._target, libraries, files)
-        self._saved = time.monotonic()

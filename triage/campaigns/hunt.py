@@ -51,8 +51,6 @@ STARTS = 5
 """How many times a report starts the framework, which tells what it takes until that is measured."""
 ENDLESS_RUNS = 3
 """How often a report waits for what does not end."""
-LEAST_LEFT = 1.5
-"""Seconds of a limited CPU time that are not worth another stretch of tests."""
 MOST_KEPT = 8
 """How many reports reducing leaves time for, at most."""
 SHORTEST_STRETCH, LONGEST_STRETCH = 4.0, 30.0
@@ -111,7 +109,6 @@ class Hunt:
             self._reduce_some(front, FIRSTS, self.left, "", urgent=True)
             self._reduce_some(front, REDUCING, self.left, "nothing new is looked for any more")
         self._report_the_rest()
-        self._use_up()
         self.eye.look("done", always=True)
 
     def _report_the_rest(self) -> None:
@@ -139,17 +136,6 @@ class Hunt:
         """Seconds that a report on a target takes: the mean of this hunt's, which begins with a guess."""
         known = self._reports.get(front.target)
         return known.value if known else 1.0 + STARTS * front.judge.start_seconds
-
-    def _use_up(self) -> None:
-        """Give tests what reductions and reports left of the CPU time; what fails waits for the next run."""
-        self._reserved = 0.0
-        while self.limits.cpu and self.left > LEAST_LEFT and self._may_go_on():
-            chosen = self.shares.choose(tuple(f"{FUZZING} {front.target}" for front in self.fronts))
-            front = next(each for each in self.fronts if chosen.name == f"{FUZZING} {each.target}")
-            before = self.tests
-            self._fuzz(front, self.left, chosen)
-            if self.tests == before:
-                return
 
     def _do_what_waits(self) -> None:
         """Reduce the first of each symptom and report new bugs, as long as tests have had their share."""

@@ -148,7 +148,6 @@ class Fuzzer:
             self.seed = tested.seed + 1
             if self.native and tested.met:
                 self.native.add(tested.met)
-                self.native.save_now_and_then()
             failure = self._keep(tested) if tested.verdict.is_bug else None
             if failure or self.tally.tests % SAVE_EVERY == 0:
                 self._save()
@@ -240,7 +239,7 @@ class TargetCampaign:
         self.target = str(self.fuzzer.target)
         self.label = str(self.fuzzer.target.without_setting("python"))
         self.explainer = Explainer(self.store, self.target, self.judge)
-        self.selection = Selection(self.store, self.target, self.explainer.is_refuted)
+        self.selection = Selection(self.store, self.target)
 
     def waiting(self, *, urgent: bool) -> Failure | None:
         """The failure to reduce next; `urgent` ones are the first of their symptom, and end."""

@@ -244,23 +244,6 @@ class Judges:
         self._stack.close()
 
 
-@contextmanager
-def waits_shown() -> Iterator[None]:
-    """Within it, a run that lasts says in which phase it is, every ten seconds where no line can be drawn."""
-    from oracles.sandbox.processes import LISTENERS
-    from triage.console.output import is_live
-    from triage.console.status import Progress
-
-    if is_live(sys.stderr):  # the line at the foot listens by itself
-        yield
-        return
-    LISTENERS.append(listener := Progress().status)
-    try:
-        yield
-    finally:
-        LISTENERS.remove(listener)
-
-
 def judge_often(judge: Judge, case: Case, repeat: int) -> tuple[Verdict, dict[str, Any]]:
     """The verdict that counts, and its document: the first that shows a bug, else the first.
 

@@ -211,22 +211,8 @@ def record_release_result(store: Store, number: int, release: str = "") -> None:
     store.log("regressed", cluster_name(number), fixed=cluster.note, release=release)
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A state that a person gives a cluster, and the reason that it requires, if any."""
-
-    name: str
-    needs: str = ""
-
-
-MARKS = (
-    Mark("filed", "URL"),
-    Mark(FIXED, "VERSION"),
-    Mark("wontfix"),
-    Mark("invalid"),
-    Mark("duplicate", "OF"),
-    Mark(NEW),
-)
+MARKS = {"filed": "URL", FIXED: "VERSION", "wontfix": "", "invalid": "", "duplicate": "OF", NEW: ""}
+"""The states that a person gives a cluster, and the reason that each requires, if any."""
 CLOSED = ("wontfix", "invalid", "duplicate", FIXED, LIMIT)
 
 
@@ -289,14 +275,12 @@ def mark(store: Store, cluster: int, state: str, value: str = "") -> Cluster:
 
 
 def _note(store: Store, cluster: int, state: str, value: str) -> str:
-    wanted = next((each for each in MARKS if each.name == state), None)
-    if wanted is None:
-        every = ", ".join(f"{each.name} {each.needs}".strip() for each in MARKS)
+    if state not in MARKS:
+        every = ", ".join(" ".join(each).strip() for each in MARKS.items())
         raise UserError(f"{state}: no such mark; there are {every}")
-    if bool(wanted.needs) != bool(value):
-        told = (
-            f"needs its {wanted.needs}" if wanted.needs else f"takes nothing more than the mark, not {value}"
-        )
+    needs = MARKS[state]
+    if bool(needs) != bool(value):
+        told = f"needs its {needs}" if needs else f"takes nothing more than the mark, not {value}"
         raise UserError(f"{state}: {told}")
     if state != "duplicate":
         return value

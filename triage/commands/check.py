@@ -88,11 +88,11 @@ def _verdicts(
 
     with in_short(MANY if words == ["-"] else len(words) * repeat), Judges(options) as judges:
         judges.begin(words[0])
-        from triage.cases.sources import bounded, each_named, judge_often, waits_shown
+        from triage.cases.sources import bounded, each_named, judge_often
 
         for word in each_named(words):
             doing(f"checking {word}")
-            with bounded(options.timeout, word, repeat), waits_shown():
+            with bounded(options.timeout, word, repeat):
                 case, judge = judges.open(word)
                 verdict, document = judge_often(judge, case, repeat)
             if locate:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -111,27 +110,26 @@ def import_(options: StoreOptions, source: Source) -> int:
 
 
 def views(options: StoreOptions) -> int:
-    """List the views and the queries for Datasette; --json prints its metadata.
+    """List the queries for Datasette; --json prints its metadata.
 
     Example: crux db views --json > datasette.json
     """
     from triage.store.database import open_to_read
-    from triage.store.vacuum import datasette_metadata, views_of
+    from triage.store.vacuum import datasette_metadata
 
     with open_to_read(options.database) as store:
-        names = views_of(store)
-    show = partial(_show_views, names)
-    emit(iter([datasette_metadata(options.database)]), as_json=options.json, show=show, single=True)
+        found = datasette_metadata(store.path)
+    emit(iter([found]), as_json=options.json, show=_show_views, single=True)
     say(f"next: {next_command('db views --json', options)} > datasette.json")
     say(f"then: datasette {quoted(str(options.database))} --metadata datasette.json")
     return 0
 
 
-def _show_views(views: list[str], documents: list[Document]) -> Table:
+def _show_views(documents: list[Document]) -> Table:
     (found,) = documents[0]["databases"].values()
-    rows = [("query", name, each["title"]) for name, each in found["queries"].items()]
-    rows += [("view", name, found["tables"].get(name, {}).get("description", "")) for name in views]
-    return table(("", "name", "what it shows"), rows)
+    return table(
+        ("query", "what it shows"), [(name, each["title"]) for name, each in found["queries"].items()]
+    )
 
 
 def _tell(options: StoreOptions, found: Document) -> Document:

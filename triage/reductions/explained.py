@@ -6,7 +6,7 @@ signature is known already.
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -102,10 +102,6 @@ class Explainer:
         return (
             counting(explain(case, verdict, fitting, self.judge, self.sites), 1) if verdict.is_bug else None
         )
-
-    def is_refuted(self, number: int) -> bool:
-        """Whether a failure was asked about, and no known bug explained it: it is like none of them."""
-        return number in self.asked
 
     def hold_to_sample(self, number: int) -> int:
         """Reopen explained failures if their reduced sample is another bug; return how many.
@@ -232,8 +228,8 @@ def _recorded(
     return record_reduction(store, failure, reduced, verdict, named, document)
 
 
-MOST_PRESUMED = 2
-"""How many failures of one symptom are reduced although they look like a bug that is known already."""
+MOST_ALIKE = 2
+"""How many exceptions of one symptom are reduced: it names a place in the compiler, most likely one bug."""
 SEPARATOR = " | "
 """What stands between the parts of a symptom's text."""
 PER_SYMPTOM = 8
@@ -242,33 +238,28 @@ MOST_NOVEL = 40
 """How many of one symptom are reduced at most; wrong values of different bugs share their symptom."""
 
 
-Rank: TypeAlias = tuple[bool, bool, int, int, int]
-"""Endless, like what is known, how many of its symptom are done, operators, number: the least comes first."""
+Rank: TypeAlias = tuple[bool, int, int, int]
+"""Endless, how many of its symptom are done, operators, number: the least comes first."""
 
 
 class Selection:
     """Chooses the next failure to reduce, and knows when there is none worth it.
 
     One that was named as it was met, by the words of a known issue, is not worth it once its bug is reduced.
-    A failure that holds all operators of a reduced case of the same symptom is presumed to be that bug again,
-    unless checks have said that it is none that is known (`is_refuted`, by the failure's number).
     """
 
-    def __init__(
-        self, store: Store, target: str, is_refuted: Callable[[int], bool] = lambda number: False
-    ) -> None:
+    def __init__(self, store: Store, target: str) -> None:
         self._store = store
         self._target = target
-        self._is_refuted = is_refuted
-        self._operators: dict[str, Counter[str]] = {}
+        self._sizes: dict[str, int] = {}
 
     def next(self, *, urgent: bool = False, without: Container[int] = ()) -> Failure | None:
-        """The most promising un-reduced failure: unlike the known ones, of a rare symptom, small.
+        """The most promising un-reduced failure: of a rare symptom, small.
 
         Those whose numbers are in `without` are not asked for.
 
         What does not end comes last: each check and each proof takes all the time that a run may take.
-        `urgent` asks only for the first of a symptom, which ends and is like no bug that is known.
+        `urgent` asks only for the first of a symptom, which ends.
         """
         worth = self._ranked(without, urgent=urgent)
         return min(worth, key=lambda failure: worth[failure]) if worth else None
@@ -290,35 +281,26 @@ class Selection:
         return {
             each: rank
             for each, rank in ranked.items()
-            if rank is not None and not (urgent and (by_symptom[_kind(each)] or rank[:2] != (False, False)))
+            if rank is not None and not (urgent and (by_symptom[_kind(each)] or each.is_endless))
         }
 
     def _rank(self, failure: Failure, reduced: list[Failure], done: int) -> Rank | None:
         """The less, the more promising; None where enough of its symptom are `done`."""
         if any(each.cluster == failure.cluster for each in reduced) and self._is_named(failure):
             return None
-        alike = not self._is_refuted(failure.id) and self._known_bugs_in(failure, reduced) > 0
-        # an exception names a place in the compiler, so that the same symptom is most likely one bug
         specific = failure.outcome == Outcome.EXCEPTION.value
-        if done >= (MOST_PRESUMED if alike or specific else MOST_NOVEL):
+        if done >= (MOST_ALIKE if specific else MOST_NOVEL):
             return None
-        size = sum(self._operators_of(failure.case_id).values())
-        return failure.is_endless, alike, done if specific else done // PER_SYMPTOM, size, failure.id
+        return failure.is_endless, done if specific else done // PER_SYMPTOM, self._size(failure), failure.id
 
     def _is_named(self, failure: Failure) -> bool:
         """Whether more names a failure before its reduction than its symptom."""
         return BEFORE_REDUCTION not in dict(get_signature(self._store, failure.signature).components)
 
-    def _known_bugs_in(self, failure: Failure, reduced: list[Failure]) -> int:
-        """Count the reduced cases of the same symptom that this failure could contain."""
-        own = self._operators_of(failure.case_id)
-        alike = (each for each in reduced if _kind(each) == _kind(failure))
-        return sum(self._operators_of(each.best_case) <= own for each in alike)
-
-    def _operators_of(self, case_id: str) -> Counter[str]:
-        if case_id not in self._operators:
-            self._operators[case_id] = Counter(self._store.load_case(case_id).measure.ops)
-        return self._operators[case_id]
+    def _size(self, failure: Failure) -> int:
+        if failure.case_id not in self._sizes:
+            self._sizes[failure.case_id] = len(self._store.load_case(failure.case_id).measure.ops)
+        return self._sizes[failure.case_id]
 
 
 def waiting(store: Store) -> Iterator[Failure]:

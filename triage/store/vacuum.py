@@ -135,11 +135,6 @@ def datasette_metadata(database: Path) -> dict[str, Any]:
     return document
 
 
-def views_of(store: Store) -> list[str]:
-    """The views of the database, by name."""
-    return store.column("SELECT name FROM sqlite_master WHERE type = 'view'")
-
-
 def _remove(path: Path) -> bool:
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
