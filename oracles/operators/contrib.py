@@ -2,25 +2,23 @@
 
 import math
 
-from oracles.operators.conv import CONV, IMAGES, convolved, sample_conv, with_bias
-from oracles.operators.matmul import MATMUL, gemm_shape, multiplied, sample_gemm, sample_matmul
+from oracles.operators.conv import IMAGES, convolved, sample_conv, with_bias
+from oracles.operators.matmul import gemm_shape, multiplied, sample_gemm, sample_matmul
 from oracles.relation.arithmetic import ROUNDS_ABOUT_ONE, SUMS, SUMS_INSIDE, WHOLE, symmetric
-from oracles.relation.operator import Inverse, Operator
+from oracles.relation.operator import Operator
 from oracles.relation.program import (
     ALONG,
     CUBE,
     FLAT,
     MATRIX,
-    MAX_ELEMENTS,
     MAX_RANK,
     Attribute,
     Call,
     Kind,
     Operand,
     Scope,
-    volume,
 )
-from oracles.relation.rules import another_dim, inverted, part_of, shaped, when
+from oracles.relation.rules import another_dim, shaped, when
 from oracles.relation.types import F16, F32, F64, I32, I64, Range, TensorType, is_filled
 
 
@@ -88,11 +86,6 @@ def _alpha(scope: Scope) -> dict[str, Attribute]:
     return {"alpha": scope.draws.pick((0.5, 2.0, 0.125, -1.0))} if scope.draws.chance(0.7) else {}
 
 
-def _solve_fused(operator: Operator, scope: Scope, wanted: TensorType) -> Call | None:
-    call = MATMUL.solve(operator, scope, wanted)
-    return None if call is None else call._replace(attributes=_alpha(scope))
-
-
 def _bound_fused(call: Call) -> tuple[Range, ...]:
     left, right = call.operand(0), call.operand(1)
     return (symmetric(2 * left.range.magnitude * right.range.magnitude * left.shape[-1]),)
@@ -111,11 +104,6 @@ def _sample_fused_conv(scope: Scope, focus: Operand) -> Call | None:
     if call is None:
         return None
     return with_bias(scope, call)._replace(attributes={**call.attributes, **_activation(scope)})
-
-
-def _solve_fused_conv(operator: Operator, scope: Scope, wanted: TensorType) -> Call | None:
-    call = CONV.solve(operator, scope, wanted)
-    return None if call is None else call._replace(attributes={**call.attributes, **_activation(scope)})
 
 
 def _bound_fused_conv(call: Call) -> tuple[Range, ...]:
@@ -144,18 +132,8 @@ def _infer_expand(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(focus.dtype, (*focus.shape[:axis], 1, *focus.shape[axis:])),)
 
 
-def _solve_expand(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    axis = wanted.shape.index(1)
-    source = wanted.shape[:axis] + wanted.shape[axis + 1 :]
-    return Call((scope.supply(wanted.dtype, source), scope.fix_scalar(axis, I32)))
-
-
 def _sample_distance(scope: Scope, focus: Operand) -> Call:
-    return _distance(scope, focus, max(1, scope.dim()))
-
-
-def _distance(scope: Scope, focus: Operand, rows: int) -> Call:
-    other = scope.supply(focus.dtype, (rows, focus.shape[1]))
+    other = scope.supply(focus.dtype, (max(1, scope.dim()), focus.shape[1]))
     return Call((focus, other), {"metric": "sqeuclidean"})
 
 
@@ -169,24 +147,13 @@ def _bound_distance(call: Call) -> tuple[Range, ...]:
     return (Range(-1e-3, call.operand(0).shape[1] * apart * apart),)
 
 
-def _solve_distance(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    rows, others = wanted.shape
-    size = another_dim(scope, (max(rows, others),))
-    return _distance(scope, scope.supply(wanted.dtype, (rows, size)), others)
-
-
 def _sample_heads(scope: Scope, focus: Operand) -> Call:
     """The focus is the query: batch, length, heads side by side."""
-    return _heads(scope, focus, focus.shape[2])
-
-
-def _heads(scope: Scope, query: Operand, values: int) -> Call:
-    batch, _, hidden = query.shape
-    heads = scope.draws.pick([count for count in (1, 2, 4) if hidden % count == 0 and values % count == 0])
-    length = another_dim(scope, (batch, max(hidden, values)))
-    keys = scope.supply(F32, (batch, length, hidden))
-    attributes: dict[str, Attribute] = {"num_heads": heads}
-    return Call((query, keys, scope.supply(F32, (batch, length, values))), attributes)
+    batch, _, hidden = focus.shape
+    heads = scope.draws.pick([count for count in (1, 2, 4) if hidden % count == 0])
+    shape = (batch, another_dim(scope, (batch, hidden)), hidden)
+    keys, values = (scope.supply(F32, shape) for _ in range(2))
+    return Call((focus, keys, values), {"num_heads": heads})
 
 
 def _infer_heads(call: Call) -> tuple[TensorType, ...]:
@@ -197,20 +164,6 @@ def _bound_heads(call: Call) -> tuple[Range, ...]:
     query, keys, values = (call.operand(index) for index in range(3))
     score = query.range.magnitude * keys.range.magnitude * query.shape[2]
     return (symmetric(values.range.magnitude if score < 1e3 else math.inf),)
-
-
-def _solve_heads(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    return _heads(scope, scope.supply(*wanted), wanted.shape[2])
-
-
-def _solve_gemm(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    rows, columns = wanted.shape
-    inner = another_dim(scope, (max(rows, columns),))
-    operands = [scope.supply(F32, (rows, inner)), scope.supply(F32, (inner, columns))]
-    if scope.draws.chance(0.5):
-        addend = part_of(scope, wanted.shape)
-        operands.append(scope.supply(F32, addend if volume(addend) <= MAX_ELEMENTS else (1,)))
-    return Call(tuple(operands), {"activation": scope.draws.pick(_ACTIVATIONS[:3])})
 
 
 def _bound_gemm(call: Call) -> tuple[Range, ...]:
@@ -231,7 +184,7 @@ def _product(name: str) -> Operator:
         (F32, F64) if name == "FusedMatMul" else (F32,),
         ranks=FLAT,
         filled=True,
-    ).by(_sample_fused, shaped(multiplied), _bound_fused, inverted(FLAT, _solve_fused))
+    ).by(_sample_fused, shaped(multiplied), _bound_fused, None)
 
 
 OPERATORS = (
@@ -259,18 +212,18 @@ OPERATORS = (
     _product("FusedMatMul"),
     _product("TransposeMatMul"),
     Operator("com.microsoft.FusedConv", Kind.LINEAR, SUMS_INSIDE, (F32,), ranks=IMAGES).by(
-        _sample_fused_conv, shaped(convolved), _bound_fused_conv, Inverse(CONV.recognise, _solve_fused_conv)
+        _sample_fused_conv, shaped(convolved), _bound_fused_conv, None
     ),
     Operator("com.microsoft.FusedGemm", Kind.LINEAR, SUMS_INSIDE, (F32,), ranks=MATRIX, filled=True).by(
-        _sample_fused_gemm, shaped(gemm_shape), _bound_gemm, inverted(MATRIX, _solve_gemm)
+        _sample_fused_gemm, shaped(gemm_shape), _bound_gemm, None
     ),
     Operator("com.microsoft.ExpandDims", Kind.LAYOUT, WHOLE, (F32, F64, I64, I32)).by(
-        _sample_expand, _infer_expand, inverse=inverted(lambda shape: 1 in shape, _solve_expand)
+        _sample_expand, _infer_expand, inverse=None
     ),
     Operator("com.microsoft.CDist", Kind.LINEAR, SUMS_INSIDE, (F32, F64), ranks=MATRIX, filled=True).by(
-        _sample_distance, _infer_distance, _bound_distance, inverted(MATRIX, _solve_distance)
+        _sample_distance, _infer_distance, _bound_distance, None
     ),
     Operator(
         "com.microsoft.MultiHeadAttention", Kind.LINEAR, SUMS_INSIDE, (F32,), ranks=CUBE, filled=True
-    ).by(_sample_heads, _infer_heads, _bound_heads, inverted(CUBE, _solve_heads)),
+    ).by(_sample_heads, _infer_heads, _bound_heads, None),
 )

@@ -9,7 +9,7 @@ from oracles.operators.quantise import fix_scale, fix_zero_point
 from oracles.relation.arithmetic import SUMS_INSIDE, rounded, symmetric
 from oracles.relation.operator import Operator
 from oracles.relation.program import CUBE, Attribute, Call, Kind, Operand, Scope, fits
-from oracles.relation.rules import inverted, when
+from oracles.relation.rules import when
 from oracles.relation.types import F32, I8, I32, I64, U8, DType, Range, Shape, TensorType, extent, is_filled
 
 _MOST_SCORE = 1e3
@@ -41,18 +41,10 @@ def _hidden(scope: Scope) -> int:
 
 
 def _sample_attention(scope: Scope, focus: Operand) -> Call | None:
-    return _attention(scope, focus, _hidden(scope)) if _is_attended(focus.shape) else None
-
-
-def _is_attended(shape: Shape) -> bool:
-    return (
-        len(shape) == 3 and is_filled(shape) and fits((shape[2], 36), (2, *shape[:2], 20), (shape[2] * 3, 12))
-    )
-
-
-def _attention(scope: Scope, focus: Operand, hidden: int) -> Call:
     """One product makes queries, keys and values; earlier keys and values come before them, or a bias."""
-    draws, (batch, length, width) = scope.draws, focus.shape
+    if not _is_attended(focus.shape):
+        return None
+    draws, hidden, (batch, length, width) = scope.draws, _hidden(scope), focus.shape
     heads, past = _heads(scope, hidden), draws.pick((0, 0, 1, 3))
     operands: list[Operand | None] = [
         focus,
@@ -66,6 +58,12 @@ def _attention(scope: Scope, focus: Operand, hidden: int) -> Call:
         operands += [None, scope.supply(F32, (draws.pick((1, batch)), heads, length, length))]
     attributes = {"num_heads": heads, **_scale(scope), **({"unidirectional": 1} if draws.chance(0.3) else {})}
     return Call(tuple(operands), attributes, 2 if past or draws.chance(0.3) else 1)
+
+
+def _is_attended(shape: Shape) -> bool:
+    return (
+        len(shape) == 3 and is_filled(shape) and fits((shape[2], 36), (2, *shape[:2], 20), (shape[2] * 3, 12))
+    )
 
 
 def _infer_attention(call: Call) -> tuple[TensorType, ...]:
@@ -89,21 +87,10 @@ def _among(call: Call, values: float, keys: float) -> tuple[Range, ...]:
     return (symmetric(rounded(1.01 * values) if is_tame else math.inf),) * call.results
 
 
-def _solve_attention(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    batch, length, hidden = wanted.shape
-    return _attention(scope, scope.supply(F32, (batch, length, scope.draws.between(1, 6))), hidden)
-
-
-def _is_result(shape: Shape) -> bool:
-    return _is_attended(shape) and fits((6, 3 * shape[2]), (2, shape[0], shape[1] + 3, shape[2]))
-
-
 def _sample_quantised(scope: Scope, focus: Operand) -> Call | None:
-    return _quantised(scope, focus, _hidden(scope)) if _is_attended(focus.shape) else None
-
-
-def _quantised(scope: Scope, focus: Operand, hidden: int) -> Call:
-    draws, (batch, length, width) = scope.draws, focus.shape
+    if not _is_attended(focus.shape):
+        return None
+    draws, hidden, (batch, length, width) = scope.draws, _hidden(scope), focus.shape
     heads, past, kind = _heads(scope, hidden), draws.pick((0, 0, 1, 3)), draws.pick((U8, I8))
     columns = draws.pick(((), (3 * hidden,)))
     operands: list[Operand | None] = [
@@ -130,11 +117,6 @@ def _infer_quantised(call: Call) -> tuple[TensorType, ...]:
 def _bound_quantised(call: Call) -> tuple[Range, ...]:
     scales = call.operand(3).range.magnitude * call.operand(4).range.magnitude
     return (symmetric(rounded(scales * 256 * 256 * call.operand(0).shape[2] + 2)),) * call.results
-
-
-def _solve_quantised(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    batch, length, hidden = wanted.shape
-    return _quantised(scope, scope.supply(U8, (batch, length, scope.draws.between(1, 6))), hidden)
 
 
 def _is_grouped(shape: Shape) -> bool:
@@ -315,12 +297,8 @@ def _entry(name: str, dtype: DType = F32) -> Operator:
 
 
 OPERATORS = (
-    _entry("Attention").by(
-        _sample_attention, _infer_attention, _bound_attention, inverted(_is_result, _solve_attention)
-    ),
-    _entry("QAttention", U8).by(
-        _sample_quantised, _infer_quantised, _bound_quantised, inverted(_is_result, _solve_quantised, F32)
-    ),
+    _entry("Attention").by(_sample_attention, _infer_attention, _bound_attention, None),
+    _entry("QAttention", U8).by(_sample_quantised, _infer_quantised, _bound_quantised, None),
     _entry("GroupQueryAttention").by(_sample_grouped, _infer_grouped, _bound_grouped, when(_is_grouped)),
     _entry("DecoderMaskedMultiHeadAttention").by(
         _sample_decoding, _infer_decoding, _bound_decoding, when(_is_decoded)

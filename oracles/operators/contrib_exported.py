@@ -33,7 +33,6 @@ from oracles.relation.program import (
     IMAGE,
     MATRIX,
     MAX_RANK,
-    RANKS,
     Attribute,
     Call,
     Kind,
@@ -41,7 +40,7 @@ from oracles.relation.program import (
     Scope,
     fits,
 )
-from oracles.relation.rules import another_dim, inverted, retyped, room_beside, when, whole_type, with_zero
+from oracles.relation.rules import retyped, when, whole_type, with_zero
 from oracles.relation.types import (
     F16,
     F32,
@@ -53,7 +52,6 @@ from oracles.relation.types import (
     NUMPY,
     U8,
     U16,
-    DType,
     Range,
     Shape,
     TensorType,
@@ -81,23 +79,8 @@ def _infer_unfold(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(focus.dtype, (*replaced(focus.shape, axis, count), size)),)
 
 
-def _is_unfolded(shape: Shape) -> bool:
-    return len(shape) >= 2 and is_filled(shape)
-
-
-def _solve_unfold(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    """Windows side by side: their number times their size."""
-    *rest, size = wanted.shape
-    axis = scope.draws.below(len(rest))
-    source = replaced(tuple(rest), axis, rest[axis] * size)
-    return Call((scope.supply(wanted.dtype, source),), {"dim": axis, "size": size, "step": size})
-
-
 def _sample_quantise(scope: Scope, focus: Operand) -> Call:
-    return _quantise(scope, focus, scope.draws.pick(_WIDE))
-
-
-def _quantise(scope: Scope, focus: Operand, dtype: DType) -> Call:
+    dtype = scope.draws.pick(_WIDE)
     scale = fix_scale(scope, (), focus.range.magnitude)
     if dtype is U8 and scope.draws.chance(0.3):
         return Call((focus, scale))
@@ -108,18 +91,11 @@ def _bound_quantise(call: Call) -> tuple[Range, ...]:
     return (extent(infer_quantise(call)[0].dtype),)
 
 
-def _solve_quantise(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    return _quantise(scope, scope.supply(F32, wanted.shape), wanted.dtype)
-
-
 def _sample_nbits(scope: Scope, focus: Operand) -> Call | None:
     """The focus by a matrix of four bits an element, in blocks of a column; zero points come now and then."""
-    columns = max(1, scope.dim())
-    return _nbits(scope, focus, columns) if is_filled(focus.shape) and fits((columns, 32)) else None
-
-
-def _nbits(scope: Scope, focus: Operand, columns: int) -> Call:
-    draws, inner = scope.draws, focus.shape[-1]
+    draws, columns, inner = scope.draws, max(1, scope.dim()), focus.shape[-1]
+    if not is_filled(focus.shape) or not fits((columns, 32)):
+        return None
     block = draws.pick((16, 32))
     blocks = -(-inner // block)
     packed = draws.words(columns * blocks * block // 2).astype(np.uint8)
@@ -145,29 +121,13 @@ def _bound_nbits(call: Call) -> tuple[Range, ...]:
     return (symmetric(rounded(16 / 8 * focus.range.magnitude * focus.shape[-1])),)
 
 
-def _solve_nbits(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    *rows, columns = wanted.shape
-    inner = another_dim(scope, (*rows, columns))
-    return _nbits(scope, scope.supply(wanted.dtype, (*rows, inner)), columns)
-
-
-def _is_product(shape: Shape) -> bool:
-    """The packed weight of one block a column fits too."""
-    return 2 <= len(shape) <= MAX_RANK and is_filled(shape) and fits((shape[-1], 32))
-
-
 def _sample_rotary(scope: Scope, focus: Operand) -> Call | None:
     """Batch, length, heads side by side, each of an even size."""
-    hidden = focus.shape[2]
+    draws, (batch, length, hidden) = scope.draws, focus.shape
     sizes = [size for size in (2, 4, 8) if hidden % size == 0]
     if not sizes or not is_filled(focus.shape):
         return None
-    return _rotary(scope, focus, scope.draws.pick(sizes))
-
-
-def _rotary(scope: Scope, focus: Operand, size: int) -> Call:
-    batch, length, hidden = focus.shape
-    draws = scope.draws
+    size = draws.pick(sizes)
     first = draws.chance(0.5)
     positions = scope.fix_ints([0]) if first else scope.supply(I64, (batch, length), Range(0, length - 1))
     cache = (length, size // 2)
@@ -183,12 +143,9 @@ def _is_rotary(shape: Shape) -> bool:
 
 
 def _sample_qgemm(scope: Scope, focus: Operand) -> Call:
-    return _qgemm(scope, focus, max(1, scope.dim()), scope.draws.chance(0.5))
-
-
-def _qgemm(scope: Scope, focus: Operand, columns: int, to_float: bool) -> Call:
     """Float results where no scale of the result is given."""
     draws, one = scope.draws, ()
+    columns, to_float = max(1, scope.dim()), draws.chance(0.5)
     second = I8 if focus.dtype is I8 or draws.chance(0.5) else U8
     transposed = draws.chance(0.3)
     shape = (focus.shape[1], columns)
@@ -219,21 +176,9 @@ def _bound_qgemm(call: Call) -> tuple[Range, ...]:
     return (symmetric(rounded(steps * (256 * 256 * call.operand(0).shape[1] + 1000))),)
 
 
-def _solve_qgemm(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    rows, columns = wanted.shape
-    inner = another_dim(scope, (max(rows, columns),))
-    dtype = scope.draws.pick(QUANTISED) if wanted.dtype is F32 else wanted.dtype
-    return _qgemm(scope, scope.supply(dtype, (rows, inner)), columns, wanted.dtype is F32)
-
-
 def _sample_average(scope: Scope, focus: Operand) -> Call:
     """Windows inside the image."""
-    spatial = focus.shape[2:]
-    kernel = tuple(scope.draws.between(1, min(3, dim)) for dim in spatial)
-    return _average(scope, focus, kernel)
-
-
-def _average(scope: Scope, focus: Operand, kernel: Shape) -> Call:
+    kernel = tuple(scope.draws.between(1, min(3, dim)) for dim in focus.shape[2:])
     scales = tuple(
         part for _ in range(2) for part in (fix_scale(scope, (), 1.0), fix_zero_point(scope, focus.dtype, ()))
     )
@@ -244,14 +189,6 @@ def _infer_average(call: Call) -> tuple[TensorType, ...]:
     focus, kernel = call.operand(0), call.tuple_of("kernel_shape", ())
     spatial = tuple(dim - size + 1 for dim, size in zip(focus.shape[2:], kernel, strict=True))
     return (TensorType(focus.dtype, (*focus.shape[:2], *spatial)),)
-
-
-def _solve_average(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    dims = wanted.shape
-    high = 2 if fits(replaced(dims, 2, dims[2] + 1)) and scope.draws.chance(0.3) else 1
-    kernel = (high, *(1 for _ in dims[3:]))
-    source = (*dims[:2], *(dim + size - 1 for dim, size in zip(dims[2:], kernel, strict=True)))
-    return _average(scope, scope.supply(wanted.dtype, source), kernel)
 
 
 def _sample_nhwc(scope: Scope, focus: Operand) -> Call:
@@ -266,12 +203,6 @@ def _infer_nhwc(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(focus.dtype, (batch, height - high + 1, width - wide + 1, channels)),)
 
 
-def _solve_nhwc(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    size = 2 if room_beside(wanted.shape, 1, 0) > wanted.shape[1] and scope.draws.chance(0.5) else 1
-    source = replaced(wanted.shape, 1, wanted.shape[1] + size - 1)
-    return Call((scope.supply(wanted.dtype, source),), {"kernel_shape": (size, 1)})
-
-
 OPERATORS = (
     Operator("com.microsoft.Trilu", Kind.PART, MOVES, (F32, F64, I64), ranks=FLAT).by(
         sample_trilu, bound=with_zero
@@ -281,9 +212,9 @@ OPERATORS = (
     ).by(sample_range, infer_range, bound_range, RANGE),
     Operator(
         "com.microsoft.UnfoldTensor", Kind.PART, WHOLE, (F32, F64, I32, I64), ranks=range(1, MAX_RANK)
-    ).by(_sample_unfold, _infer_unfold, inverse=inverted(_is_unfolded, _solve_unfold)),
+    ).by(_sample_unfold, _infer_unfold, inverse=None),
     Operator("com.microsoft.QuantizeLinear", Kind.QUANTISE, QUANTISES, (F32,)).by(
-        _sample_quantise, infer_quantise, _bound_quantise, inverted(RANKS, _solve_quantise, *_WIDE)
+        _sample_quantise, infer_quantise, _bound_quantise, None
     ),
     Operator("com.microsoft.DequantizeLinear", Kind.QUANTISE, DEQUANTISES, (*_WIDE, I32)).by(
         sample_dequantise, DEQUANTISED, bound_dequantise, retyped(F32)
@@ -294,17 +225,17 @@ OPERATORS = (
         Arithmetic(Rounding.INSIDE, quantises=True),
         (F32, F16),
         ranks=FLAT,
-    ).by(_sample_nbits, infer_nbits, _bound_nbits, inverted(_is_product, _solve_nbits)),
+    ).by(_sample_nbits, infer_nbits, _bound_nbits, None),
     Operator("com.microsoft.RotaryEmbedding", Kind.LINEAR, SUMS_INSIDE, (F32, F16), ranks=CUBE).by(
         _sample_rotary, bound=bound_rotary, inverse=when(_is_rotary)
     ),
     Operator("com.microsoft.QGemm", Kind.QUANTISE, SUMS_INSIDE, QUANTISED, ranks=MATRIX, filled=True).by(
-        _sample_qgemm, _infer_qgemm, _bound_qgemm, inverted(MATRIX, _solve_qgemm, *QUANTISED, F32)
+        _sample_qgemm, _infer_qgemm, _bound_qgemm, None
     ),
     Operator(
         "com.microsoft.QLinearAveragePool", Kind.QUANTISE, ROUNDS, QUANTISED, ranks=IMAGE, filled=True
-    ).by(_sample_average, _infer_average, whole_type, inverted(IMAGE, _solve_average)),
+    ).by(_sample_average, _infer_average, whole_type, None),
     Operator("com.microsoft.NhwcMaxPool", Kind.POOL, WHOLE, QUANTISED, ranks=IMAGE, filled=True).by(
-        _sample_nhwc, _infer_nhwc, inverse=inverted(IMAGE, _solve_nhwc)
+        _sample_nhwc, _infer_nhwc, inverse=None
     ),
 )

@@ -10,7 +10,6 @@ from oracles.relation.program import (
     CUBE,
     FLAT,
     IMAGE,
-    MAX_RANK,
     Attribute,
     Call,
     Kind,
@@ -18,7 +17,7 @@ from oracles.relation.program import (
     Scope,
     fits,
 )
-from oracles.relation.rules import another_dim, inverted, when
+from oracles.relation.rules import when
 from oracles.relation.types import F16, F32, I64, DType, Range, Shape, TensorType, is_filled
 
 
@@ -81,12 +80,6 @@ def _sample_branch_norm(scope: Scope, focus: Operand) -> Call:
 def _bound_branch_norm(call: Call) -> tuple[Range, ...]:
     scale = call.optional(1)
     return (symmetric(math.sqrt(call.operand(0).shape[-1]) * (scale.range.magnitude if scale else 1) + 1),)
-
-
-def _solve_pre_mix(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    *rows, size = wanted.shape
-    count = another_dim(scope, (*rows, size))
-    return _sample_pre_mix(scope, scope.supply(wanted.dtype, (*rows, count, size)))
 
 
 def _sample_pre_mix(scope: Scope, focus: Operand) -> Call:
@@ -237,7 +230,7 @@ OPERATORS = (
         _sample_causal, _infer_causal, _bound_causal, when(_has_state)
     ),
     _entry("HyperConnectionPreMix", FLAT, Kind.REDUCE).by(
-        _sample_pre_mix, _infer_pre_mix, _bound_pre_mix, inverted(range(1, MAX_RANK), _solve_pre_mix)
+        _sample_pre_mix, _infer_pre_mix, _bound_pre_mix, None
     ),
     Operator("com.microsoft.MRotaryEmbedding", Kind.LINEAR, SUMS_INSIDE, (F32, F16), ranks=CUBE).by(
         _sample_rotary, bound=bound_rotary, inverse=when(_is_turned)

@@ -10,7 +10,7 @@ from oracles.relation.arithmetic import ROUNDS, SUMS_INSIDE, WHOLE, Arithmetic, 
 from oracles.relation.open_checks import has_sequences
 from oracles.relation.operator import Operator
 from oracles.relation.program import CUBE, FLAT, MAX_RANK, Attribute, Call, Kind, Operand, Scope, fits
-from oracles.relation.rules import another_dim, inside, inverted, when
+from oracles.relation.rules import inside, when
 from oracles.relation.types import (
     F16,
     F32,
@@ -57,18 +57,15 @@ def _steps(scope: Scope, shape: Shape, dtype: DType = F32) -> Operand:
 
 def _sample_rows(scope: Scope, focus: Operand) -> Call | None:
     """Rows of a table in blocks. Zeros come where an index is beyond it."""
-    width = scope.draws.pick((4, 16, 20, 32, 48))
-    return _rows(scope, focus, width) if focus.rank < MAX_RANK and fits((*focus.shape, width)) else None
-
-
-def _rows(scope: Scope, indices: Operand, width: int) -> Call:
-    draws = scope.draws
+    draws, width = scope.draws, scope.draws.pick((4, 16, 20, 32, 48))
+    if focus.rank >= MAX_RANK or not fits((*focus.shape, width)):
+        return None
     narrow = [dtype for dtype in (U4, I4, FLOAT8[0], FLOAT8[2]) if scope.opset >= 21 and scope.allows(dtype)]
     kind = draws.pick((U8, U8, *narrow))
     bits, block = draws.pick((2, 4, 8)) if kind is U8 else 4, draws.pick((16, 32))
     blocks = -(-width // block)
     packed = width * bits // 8 if kind is U8 else width
-    operands = [_bits(scope, (_ROWS, packed), kind), indices, _steps(scope, (_ROWS, blocks))]
+    operands = [_bits(scope, (_ROWS, packed), kind), focus, _steps(scope, (_ROWS, blocks))]
     if kind not in FLOAT8 and draws.chance(0.5):
         operands.append(_bits(scope, (_ROWS, -(-blocks * bits // 8) if kind is U8 else blocks), kind))
     attributes: dict[str, Attribute] = {
@@ -85,25 +82,11 @@ def _infer_rows(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(scales.dtype, (*indices.shape, width)),)
 
 
-def _solve_rows(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    *shape, width = wanted.shape
-    dtype = scope.draws.pick((I32, I64))
-    return _rows(scope, scope.supply(dtype, tuple(shape), operator.domain), width)
-
-
-def _is_of_rows(shape: Shape) -> bool:
-    return 1 <= len(shape) <= MAX_RANK and 0 < shape[-1] <= 128 and not shape[-1] % 4
-
-
 def _sample_bnb4(scope: Scope, focus: Operand) -> Call | None:
-    columns = max(1, scope.dim())
-    fitting = is_filled(focus.shape) and fits((columns, focus.shape[-1]))
-    return _bnb4(scope, focus, columns) if fitting else None
-
-
-def _bnb4(scope: Scope, focus: Operand, columns: int) -> Call:
     """The focus by a matrix of numbers from a table of sixteen, in blocks that go on over its rows."""
-    draws, inner = scope.draws, focus.shape[-1]
+    draws, columns, inner = scope.draws, max(1, scope.dim()), focus.shape[-1]
+    if not is_filled(focus.shape) or not fits((columns, inner)):
+        return None
     block, count = draws.pick((16, 32, 64)), columns * inner
     weight = _bits(scope, (-(-count // 2),))
     sizes = {"K": inner, "N": columns, "block_size": block, "quant_type": draws.below(2)}
@@ -113,16 +96,6 @@ def _bnb4(scope: Scope, focus: Operand, columns: int) -> Call:
 def _bound_bnb4(call: Call) -> tuple[Range, ...]:
     focus = call.operand(0)
     return (symmetric(rounded(_STEP * focus.range.magnitude * focus.shape[-1] * 1.01)),)
-
-
-def _solve_bnb4(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    *rows, columns = wanted.shape
-    inner = min(another_dim(scope, (*rows, 1)), 2048 // columns)
-    return _bnb4(scope, scope.supply(wanted.dtype, (*rows, inner)), columns)
-
-
-def _is_filled_matrix(shape: Shape) -> bool:
-    return len(shape) in FLAT and is_filled(shape)
 
 
 _ACTIVATIONS = ("relu", "gelu", "silu", "identity", "swiglu")
@@ -201,12 +174,9 @@ def _is_packed_routed(shape: Shape) -> bool:
 
 
 def _sample_layer(scope: Scope, focus: Operand) -> Call:
-    return _layer(scope, focus, scope.draws.between(1, 5), scope.draws.pick((1, 1, 2)))
-
-
-def _layer(scope: Scope, focus: Operand, hidden: int, ways: int) -> Call:
     """An LSTM whose weights are quantised, with one scale a direction or one a column."""
     draws, (length, batch, size) = scope.draws, focus.shape
+    hidden, ways = draws.between(1, 5), draws.pick((1, 1, 2))
     kind, direction = (
         draws.pick((U8, I8)),
         "bidirectional" if ways == 2 else draws.pick(("forward", "reverse")),
@@ -241,16 +211,6 @@ def _bound_layer(call: Call) -> tuple[Range, ...]:
     return (_UNIT, _UNIT, symmetric(call.operand(0).shape[0] + 1.0))[: call.results]
 
 
-def _solve_layer(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    length, ways, batch, hidden = wanted.shape
-    focus = scope.supply(F32, (length, batch, min(another_dim(scope, (length, batch)), 40)))
-    return _layer(scope, focus, hidden, ways)
-
-
-def _is_layer(shape: Shape) -> bool:
-    return len(shape) == 4 and shape[1] <= 2 and shape[3] <= 5
-
-
 _SHORT = Range(-800, 800)
 """The sum of 2048 products of these fits into 32 bits."""
 
@@ -268,12 +228,6 @@ def _bound_short(call: Call) -> tuple[Range, ...]:
     return (symmetric(left.range.magnitude * right.range.magnitude * left.shape[-1]),)
 
 
-def _solve_short(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    *rows, columns = wanted.shape
-    inner = another_dim(scope, (*rows, columns))
-    return Call((scope.supply(I16, (*rows, inner), _SHORT), scope.supply(I16, (inner, columns), _SHORT)))
-
-
 OPERATORS = (
     Operator(
         "com.microsoft.GatherBlockQuantized",
@@ -282,9 +236,9 @@ OPERATORS = (
         (I32, I64),
         ranks=range(MAX_RANK),
         domain=Range(-_ROWS - 3, _ROWS + 3),
-    ).by(_sample_rows, _infer_rows, inside(-512.0, 512.0), inverted(_is_of_rows, _solve_rows, F32)),
+    ).by(_sample_rows, _infer_rows, inside(-512.0, 512.0), None),
     Operator("com.microsoft.MatMulBnb4", Kind.LINEAR, _QUANTISED, (F32,), ranks=FLAT).by(
-        _sample_bnb4, infer_nbits, _bound_bnb4, inverted(_is_filled_matrix, _solve_bnb4)
+        _sample_bnb4, infer_nbits, _bound_bnb4, None
     ),
     Operator("com.microsoft.MoE", Kind.LINEAR, SUMS_INSIDE, (F32,), ranks=range(2, 4)).by(
         _sample_experts, bound=_bound_experts, inverse=when(_is_routed)
@@ -293,9 +247,9 @@ OPERATORS = (
         _sample_packed_experts, bound=_bound_packed_experts, inverse=when(_is_packed_routed)
     ),
     Operator("com.microsoft.DynamicQuantizeLSTM", Kind.RECURRENT, _LAYER, (F32,), ranks=CUBE, filled=True).by(
-        _sample_layer, _infer_layer, _bound_layer, inverted(_is_layer, _solve_layer)
+        _sample_layer, _infer_layer, _bound_layer, None
     ),
     Operator(
         "com.microsoft.MatMulInteger16", Kind.QUANTISE, WHOLE, (I16,), ranks=FLAT, domain=_SHORT, filled=True
-    ).by(_sample_short, _infer_short, _bound_short, inverted(FLAT, _solve_short, I32)),
+    ).by(_sample_short, _infer_short, _bound_short, None),
 )

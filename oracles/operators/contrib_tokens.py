@@ -8,8 +8,8 @@ import numpy as np
 from oracles.operators.quantise import fix_scale, fix_zero_point
 from oracles.relation.arithmetic import SUMS_INSIDE, WHOLE, Arithmetic, Rounding, symmetric
 from oracles.relation.operator import Operator
-from oracles.relation.program import MATRIX, RANKS, VECTOR, Attribute, Call, Kind, Operand, Scope, fits
-from oracles.relation.rules import another_dim, inside, inverted
+from oracles.relation.program import MATRIX, VECTOR, Attribute, Call, Kind, Operand, Scope, fits
+from oracles.relation.rules import inside
 from oracles.relation.types import (
     F32,
     I8,
@@ -30,21 +30,13 @@ from oracles.relation.types import (
 
 
 def _sample_hash(scope: Scope, focus: Operand) -> Call:
-    return _hash(scope, focus, scope.draws.below(2))
-
-
-def _hash(scope: Scope, focus: Operand, positive: int) -> Call:
+    positive = scope.draws.below(2)
     seed: dict[str, Attribute] = {"seed": scope.draws.pick((0, 1, 42))} if scope.draws.chance(0.5) else {}
     return Call((focus,), {**seed, "positive": positive})
 
 
 def _infer_hash(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(U32 if call.integer("positive", 1) else I32, call.operand(0).shape),)
-
-
-def _solve_hash(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    dtype = scope.draws.pick([dtype for dtype in operator.dtypes if scope.allows(dtype)])
-    return _hash(scope, scope.supply(dtype, wanted.shape), int(wanted.dtype is U32))
 
 
 _GRAMS = Range(0, 1000)
@@ -56,42 +48,29 @@ def _perhaps(scope: Scope, of: TensorType, within: Range) -> Operand | None:
 
 
 def _sample_grams(scope: Scope, focus: Operand) -> Call | None:
-    """Up to six hashes of each token."""
+    """Up to six hashes of each token with those before it.
+
+    These may be of an earlier call, or of another segment. Sequences are rows, or stand one behind the
+    other and start where an operand says.
+    """
     if not fits((*focus.shape, 6)):
         return None
-    return _grams(scope, focus, scope.draws.pick(((2, 1), (2, 3), (3, 1), (3, 3))))
-
-
-def _grams(scope: Scope, tokens: Operand, orders: tuple[int, int]) -> Call:
-    """Hashes of each token with those before it, which may be of an earlier call, or of another segment.
-
-    Sequences are rows, or stand one behind the other and start where an operand says.
-    """
-    draws, dtype, (most, heads) = scope.draws, tokens.dtype, orders
-    rows, starts = tokens.shape[0], []
-    if tokens.rank == 1:
+    draws, dtype = scope.draws, focus.dtype
+    most, heads = draws.pick(((2, 1), (2, 3), (3, 1), (3, 3)))
+    rows, starts = focus.shape[0], []
+    if focus.rank == 1:
         cuts = sorted(draws.sample(range(1, rows), min(rows - 1, draws.below(4))))
         starts = [scope.fix(np.array([0, *cuts, rows], np.int32), I32)]
         rows = len(cuts) + 1
     sizes = (((most - 1) * heads,), (rows, most - 1))
-    operands: list[Operand | None] = [tokens, scope.supply(dtype, (most,), Range(1, 99))]
+    operands: list[Operand | None] = [focus, scope.supply(dtype, (most,), Range(1, 99))]
     operands += [scope.supply(dtype, sizes[0], Range(1, 97)), *starts]
     operands.append(_perhaps(scope, TensorType(dtype, sizes[1]), _GRAMS))
     operands.append(_perhaps(scope, TensorType(dtype, sizes[0]), Range(0, 99)))
     operands.append(_perhaps(scope, TensorType(dtype, ()), _GRAMS))
-    operands.append(_perhaps(scope, TensorType(I32, tokens.shape), Range(0, 2)))
+    operands.append(_perhaps(scope, TensorType(I32, focus.shape), Range(0, 2)))
     attributes = {"max_ngram_size": most, "n_head_per_ngram": heads, "pad_id": draws.below(3)}
     return Call(tuple(operands), {**attributes, "reset_on_eos": draws.below(2)}, draws.between(1, 2))
-
-
-def _solve_grams(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    *shape, count = wanted.shape
-    orders = (3, count // 2) if not count % 2 and scope.draws.chance(0.5) else (2, count)
-    return _grams(scope, scope.supply(wanted.dtype, tuple(shape), _GRAMS), orders)
-
-
-def _is_hashed(shape: Shape) -> bool:
-    return shape[-1] <= 12 and fits((*shape[:-1], 3))
 
 
 def _infer_grams(call: Call) -> tuple[TensorType, ...]:
@@ -111,29 +90,21 @@ def _sample_repeats(scope: Scope, focus: Operand) -> Call:
 
 def _sample_bifurcation(scope: Scope, focus: Operand) -> Call:
     """Predicted tokens are taken over up to the first that differs from the source."""
-    return _bifurcate(scope, focus, scope.draws.between(1, 4))
-
-
-def _bifurcate(scope: Scope, current: Operand, taken: int) -> Call:
-    """Without a prediction nothing is taken."""
-    draws = scope.draws
+    draws, taken = scope.draws, scope.draws.between(1, 4)
     source = [draws.below(5) for _ in range(taken + draws.below(3))]
-    skipped = draws.below(len(source) - taken + 1) if taken else 0
-    operands = [scope.fix(np.array(source or [1], np.int64)), current, scope.fix_scalar(skipped, I64)]
-    if taken:
-        rest = source[skipped:]
-        guess = [*rest[: taken - 1], *(7 for _ in rest[taken - 1 :]), 7]
-        operands.append(scope.constant(np.array(guess, np.int64), I64))
+    skipped = draws.below(len(source) - taken + 1)
+    operands = [scope.fix(np.array(source, np.int64)), focus, scope.fix_scalar(skipped, I64)]
+    rest = source[skipped:]
+    guess = [*rest[: taken - 1], *(7 for _ in rest[taken - 1 :]), 7]
+    operands.append(scope.constant(np.array(guess, np.int64), I64))
     least = draws.between(1, 2)
     return Call(tuple(operands), {"min_ngram_size": least, "max_ngram_size": least + draws.below(2)}, 2)
 
 
 def _infer_bifurcation(call: Call) -> tuple[TensorType, ...]:
-    source, current, guess = call.ints(0) or (), call.operand(1), call.ints(3)
-    taken = 0
-    if guess is not None:
-        pairs = zip(source[(call.ints(2) or (0,))[0] :], guess, strict=False)
-        taken = 1 + next((at for at, (true, said) in enumerate(pairs) if true != said), len(guess) - 1)
+    source, current, guess = call.ints(0) or (), call.operand(1), call.ints(3) or ()
+    pairs = zip(source[(call.ints(2) or (0,))[0] :], guess, strict=False)
+    taken = 1 + next((at for at, (true, said) in enumerate(pairs) if true != said), len(guess) - 1)
     return TensorType(I64, (current.shape[0] + taken,)), TensorType(I64, ())
 
 
@@ -141,11 +112,6 @@ def _bound_bifurcation(call: Call) -> tuple[Range, ...]:
     low = min(value.range.low for value in call.present)
     high = max(value.range.high for value in call.present)
     return Range(low, high), Range(-1, call.operand(0).shape[0])
-
-
-def _solve_bifurcation(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    taken = scope.draws.between(0, min(3, wanted.shape[0] - 1))
-    return _bifurcate(scope, scope.supply(I64, (wanted.shape[0] - taken,)), taken)
 
 
 _CUTS: tuple[dict[str, Attribute], ...] = (
@@ -187,16 +153,6 @@ def _infer_tokens(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(TEXT, (*focus.shape, most + 2 * call.integer("mark", 0) if most else 0)),)
 
 
-def _solve_tokens(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    *shape, most = wanted.shape
-    words = np.full(shape, " ".join(["z"] * most) or " ", dtype=object)
-    return Call((scope.constant(words.astype(np.str_), TEXT),), {**_cut(scope, _CUTS[0]), "mark": 0})
-
-
-def _is_cut(shape: Shape) -> bool:
-    return 2 <= len(shape) <= 3 and is_filled(shape[:-1]) and shape[-1] <= _MOST_PIECES
-
-
 def _hashes(name: str, rank: int) -> Operator:
     return Operator(
         f"com.microsoft.{name}",
@@ -210,7 +166,7 @@ def _hashes(name: str, rank: int) -> Operator:
         _sample_grams,
         _infer_grams,
         lambda call: (Range(0, 200), _GRAMS)[: call.results],
-        inverted(lambda shape: len(shape) == rank + 1 and _is_hashed(shape), _solve_grams),
+        None,
     )
 
 
@@ -228,18 +184,16 @@ def _is_text(shape: Shape) -> bool:
 
 
 def _sample_embedding(scope: Scope, focus: Operand) -> Call | None:
-    return _embedding(scope, focus, _hidden(scope)) if _is_text(focus.shape) else None
-
-
-def _embedding(scope: Scope, words: Operand, hidden: int) -> Call:
     """Rows of a table of words and one of positions, perhaps of segments; normalised."""
-    draws, (batch, length) = scope.draws, words.shape
-    segments = scope.supply(I32, words.shape, Range(0, 1)) if draws.chance(0.6) else None
-    mask = scope.supply(I32, words.shape, Range(0, 1)) if draws.chance(0.4) else None
+    if not _is_text(focus.shape):
+        return None
+    draws, hidden, (batch, length) = scope.draws, _hidden(scope), focus.shape
+    segments = scope.supply(I32, focus.shape, Range(0, 1)) if draws.chance(0.6) else None
+    mask = scope.supply(I32, focus.shape, Range(0, 1)) if draws.chance(0.4) else None
     rows = (_ROWS, length + draws.below(3), 2 if segments else 0)
     tables = (_table(scope, F32, (count, hidden)) if count else None for count in rows)
     normal = (_table(scope, F32, (hidden,)) for _ in range(2))
-    operands: list[Operand | None] = [words, segments, *tables, *normal, mask]
+    operands: list[Operand | None] = [focus, segments, *tables, *normal, mask]
     if draws.chance(0.4):
         operands.append(scope.supply(I32, (draws.pick((1, batch)), length), Range(0, length - 1)))
     attributes: dict[str, Attribute] = {"epsilon": draws.pick((1e-3, 0.1))}
@@ -270,30 +224,20 @@ def _bound_embedding(call: Call) -> tuple[Range, ...]:
     return (symmetric(normal), Range(0, call.operand(0).shape[1]), symmetric(tables))[: call.results]
 
 
-def _solve_embedding(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    return _embedding(scope, scope.supply(I32, wanted.shape[:2], _IDS), wanted.shape[2])
-
-
-def _is_embedded(shape: Shape) -> bool:
-    return len(shape) == 3 and is_filled(shape) and fits((shape[1] + 2, shape[2]), (_ROWS, shape[2]))
-
-
 def _sample_quantised(scope: Scope, focus: Operand) -> Call | None:
-    return _quantised(scope, focus, _hidden(scope)) if _is_text(focus.shape) else None
-
-
-def _quantised(scope: Scope, words: Operand, hidden: int) -> Call:
     """The same on quantised tables, each with a scale and a zero point."""
-    draws, kind = scope.draws, scope.draws.pick((U8, I8))
+    if not _is_text(focus.shape):
+        return None
+    draws, hidden, kind = scope.draws, _hidden(scope), scope.draws.pick((U8, I8))
     has_segments = draws.chance(0.6)
-    shapes = [(_ROWS, hidden), (words.shape[1], hidden), (2, hidden), (hidden,), (hidden,)]
+    shapes = [(_ROWS, hidden), (focus.shape[1], hidden), (2, hidden), (hidden,), (hidden,)]
     kept = [has_segments or at != 2 for at in range(5)]
     tables = [_table(scope, kind, shape) if keep else None for shape, keep in zip(shapes, kept, strict=True)]
-    segments = scope.supply(I32, words.shape, Range(0, 1)) if has_segments else None
-    mask = scope.supply(I32, words.shape, Range(0, 1)) if draws.chance(0.4) else None
+    segments = scope.supply(I32, focus.shape, Range(0, 1)) if has_segments else None
+    mask = scope.supply(I32, focus.shape, Range(0, 1)) if draws.chance(0.4) else None
     scales = [fix_scale(scope, (), 1.0) if keep else None for keep in kept]
     points = [fix_zero_point(scope, kind, ()) if keep else None for keep in kept]
-    return Call((words, segments, *tables, mask, *scales, *points), {"epsilon": draws.pick((1e-3, 0.1))}, 2)
+    return Call((focus, segments, *tables, mask, *scales, *points), {"epsilon": draws.pick((1e-3, 0.1))}, 2)
 
 
 def _bound_quantised(call: Call) -> tuple[Range, ...]:
@@ -303,20 +247,12 @@ def _bound_quantised(call: Call) -> tuple[Range, ...]:
     )
 
 
-def _solve_quantised(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    return _quantised(scope, scope.supply(I32, wanted.shape[:2], _IDS), wanted.shape[2])
-
-
 def _sample_characters(scope: Scope, focus: Operand) -> Call | None:
     """Each word is a row of characters, over which a window goes; the greatest response is kept."""
     if not is_filled(focus.shape) or not fits((*focus.shape[:-1], 9)):
         return None
-    return _characters(scope, focus, scope.draws.between(1, 9))
-
-
-def _characters(scope: Scope, words: Operand, made: int) -> Call:
-    draws = scope.draws
-    window, size = draws.between(1, min(3, words.shape[-1])), draws.between(1, 4)
+    draws, made = scope.draws, scope.draws.between(1, 9)
+    window, size = draws.between(1, min(3, focus.shape[-1])), draws.between(1, 4)
     weight = scope.supply(F32, (made, 1, window, size))
     table = scope.supply(F32, (_ROWS, size))
     sizes: dict[str, Attribute] = {
@@ -324,21 +260,11 @@ def _characters(scope: Scope, words: Operand, made: int) -> Call:
         "conv_window_size": window,
         "char_embedding_size": size,
     }
-    return Call((words, weight, scope.supply(F32, (made,)), table), sizes if draws.chance(0.7) else {})
+    return Call((focus, weight, scope.supply(F32, (made,)), table), sizes if draws.chance(0.7) else {})
 
 
 def _infer_characters(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(F32, (*call.operand(0).shape[:-1], call.operand(1).shape[0])),)
-
-
-def _solve_characters(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    *rows, made = wanted.shape
-    length = another_dim(scope, tuple(rows))
-    return _characters(scope, scope.supply(I32, (*rows, length), Range(1, _ROWS - 1)), made)
-
-
-def _is_of_words(shape: Shape) -> bool:
-    return len(shape) == 2 and is_filled(shape) and fits((shape[1], 12))
 
 
 OPERATORS = (
@@ -351,7 +277,7 @@ OPERATORS = (
         _sample_hash,
         _infer_hash,
         lambda call: (extent(_infer_hash(call)[0].dtype),),
-        inverted(RANKS, _solve_hash, U32, I32),
+        None,
     ),
     _hashes("NGramHashMapping", 2),
     _hashes("VarlenNGramHashMapping", 1),
@@ -359,21 +285,17 @@ OPERATORS = (
         _sample_repeats, lambda call: (call.operand(1).type,), lambda call: (call.operand(1).range,)
     ),
     Operator("com.microsoft.BifurcationDetector", Kind.PART, WHOLE, (I64,), ranks=VECTOR, filled=True).by(
-        _sample_bifurcation, _infer_bifurcation, _bound_bifurcation, inverted(VECTOR, _solve_bifurcation)
+        _sample_bifurcation, _infer_bifurcation, _bound_bifurcation, None
     ),
     Operator("com.microsoft.Tokenizer", Kind.TEXT, WHOLE, (TEXT,), ranks=range(1, 3)).by(
-        _sample_tokens, _infer_tokens, inside(-math.inf, math.inf), inverted(_is_cut, _solve_tokens)
+        _sample_tokens, _infer_tokens, inside(-math.inf, math.inf), None
     ),
     Operator(
         "com.microsoft.EmbedLayerNormalization", Kind.NORM, SUMS_INSIDE, (I32,), ranks=MATRIX, domain=_IDS
-    ).by(
-        _sample_embedding, _infer_embedding, _bound_embedding, inverted(_is_embedded, _solve_embedding, F32)
-    ),
+    ).by(_sample_embedding, _infer_embedding, _bound_embedding, None),
     Operator(
         "com.microsoft.QEmbedLayerNormalization", Kind.NORM, SUMS_INSIDE, (I32,), ranks=MATRIX, domain=_IDS
-    ).by(
-        _sample_quantised, _infer_embedding, _bound_quantised, inverted(_is_embedded, _solve_quantised, F32)
-    ),
+    ).by(_sample_quantised, _infer_embedding, _bound_quantised, None),
     Operator(
         "com.microsoft.WordConvEmbedding",
         Kind.LINEAR,
@@ -385,6 +307,6 @@ OPERATORS = (
         _sample_characters,
         _infer_characters,
         inside(-1.01, 1.01),
-        inverted(_is_of_words, _solve_characters, F32),
+        None,
     ),
 )

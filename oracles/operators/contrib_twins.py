@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from oracles.operators import conv, indexed, pool, quantise, recurrent, resample
-from oracles.relation.operator import Inverse, Operator, Sampler, Solver
+from oracles.relation.operator import Operator, Sampler
 from oracles.relation.program import FIRST_OPSET, Call, Operand, Scope
 from oracles.relation.types import BF16, F32, I32, MOVED, DType, Range, Shape, TensorType
 
@@ -23,13 +23,6 @@ def _sampler(twin: Operator, change: Change) -> Sampler:
         return None if call is None else change(scope, call)
 
     return sample
-
-
-def _solver(twin: Operator, change: Change) -> Solver:
-    def solve(operator: Operator, scope: Scope, wanted: TensorType) -> Call | None:
-        return change(scope, twin.solve(scope, wanted))
-
-    return solve
 
 
 def _earlier(scope: Scope, call: Call) -> Call | None:
@@ -125,7 +118,7 @@ def _twin(name: str, change: Change, of: str = "", dtypes: tuple[DType, ...] = (
         name=f"com.microsoft.{name}",
         dtypes=dtypes or twin.dtypes,
         sampler=_sampler(twin, change),
-        inverse=Inverse(twin.inverse.recognise, _solver(twin, change)),
+        inverse=None,
         since=FIRST_OPSET,
     )
 

@@ -7,10 +7,9 @@ import numpy as np
 
 from corpus.values import Tensor
 from oracles.relation.arithmetic import CHOOSES, MOVES, ROUNDS, SUMS_INSIDE, WHOLE, Arithmetic, Rounding, hull
-from oracles.relation.operator import Inverse, Operator, same_range
+from oracles.relation.operator import Operator, same_range
 from oracles.relation.program import (
     ALONG,
-    MATRIX,
     MAX_RANK,
     RANKS,
     Attribute,
@@ -21,11 +20,8 @@ from oracles.relation.program import (
     Scope,
 )
 from oracles.relation.rules import (
-    another_dim,
-    gives_dtype,
     hull_range,
     inside,
-    inverted,
     retyped,
     same_shape,
     shaped,
@@ -41,7 +37,6 @@ from oracles.relation.types import (
     TEXT,
     DType,
     Range,
-    Shape,
     TensorType,
     dtype_of,
     is_filled,
@@ -73,22 +68,15 @@ def listed(dtype: DType, values: Sequence[Plain]) -> Attribute:
 
 def _sample_extractor(scope: Scope, focus: Operand) -> Call | None:
     """Columns by their indices, in any order and more than once."""
-    return _extractor(scope, focus, scope.draws.between(1, 5)) if focus.shape[-1] else None
-
-
-def _extractor(scope: Scope, focus: Operand, count: int) -> Call:
-    return Call((focus, scope.supply(I64, (count,), Range(0, focus.shape[-1] - 1))))
+    if not focus.shape[-1]:
+        return None
+    return Call((focus, scope.supply(I64, (scope.draws.between(1, 5),), Range(0, focus.shape[-1] - 1))))
 
 
 def _infer_extractor(call: Call) -> tuple[TensorType, ...]:
     focus, indices = call.operand(0), call.operand(1)
     rows = focus.shape[:-1] if focus.rank > 1 else (1,)
     return (TensorType(focus.dtype, (*rows, indices.shape[0])),)
-
-
-def _solve_extractor(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    source = (*wanted.shape[:-1], another_dim(scope, wanted.shape[:-1]))
-    return _extractor(scope, scope.supply(wanted.dtype, source), wanted.shape[-1])
 
 
 def _sample_binarizer(scope: Scope, focus: Operand) -> Call:
@@ -107,13 +95,9 @@ _ENCODED = {
 
 
 def _sample_encoder(scope: Scope, focus: Operand) -> Call:
-    values = [dtype for dtype in _ENCODED[focus.dtype] if dtype is not TEXT or scope.allows(TEXT)]
-    return _encoder(scope, focus, scope.draws.pick(values))
-
-
-def _encoder(scope: Scope, focus: Operand, dtype: DType) -> Call:
     """Now and then a key is NaN, or comes twice."""
     draws = scope.draws
+    dtype = draws.pick([each for each in _ENCODED[focus.dtype] if each is not TEXT or scope.allows(TEXT)])
     keys = keys_of(scope, focus.dtype, draws.between(1, 6))
     if draws.chance(0.1):
         keys.append(math.nan if focus.dtype in (F32, F64) else keys[0])
@@ -165,18 +149,10 @@ def _bound_encoder(call: Call) -> tuple[Range, ...]:
     return (Range(min(numbers), max(numbers)) if numbers else ANYTHING,)
 
 
-def _solve_encoder(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    sources = [dtype for dtype, values in _ENCODED.items() if wanted.dtype in values]
-    allowed = [dtype for dtype in sources if scope.allows(dtype)] or sources
-    return _encoder(scope, scope.supply(scope.draws.pick(allowed), wanted.shape), wanted.dtype)
-
-
 def _sample_mapper(scope: Scope, focus: Operand) -> Call | None:
     """Words to numbers, or numbers to words."""
-    return _mapper(scope, focus) if scope.allows(TEXT) else None
-
-
-def _mapper(scope: Scope, focus: Operand) -> Call:
+    if not scope.allows(TEXT):
+        return None
     count = scope.draws.between(1, 6)
     names = {"cats_strings": TEXT, "cats_int64s": I64}
     pairs = {name: listed(dtype, keys_of(scope, dtype, count)) for name, dtype in names.items()}
@@ -197,18 +173,10 @@ def _bound_mapper(call: Call) -> tuple[Range, ...]:
     return (Range(min(numbers), max(numbers)),)
 
 
-def _solve_mapper(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    return _mapper(scope, scope.supply(I64 if wanted.dtype is TEXT else TEXT, wanted.shape))
-
-
 def _sample_vectorizer(scope: Scope, focus: Operand) -> Call:
     widths = [max(1, scope.dim()) for _ in range(scope.draws.below(3))]
     operands = [scope.supply(focus.dtype, (*focus.shape[:-1], width)) for width in widths]
     operands.insert(scope.draws.between(0, len(operands)), focus)
-    return _vectorizer(operands)
-
-
-def _vectorizer(operands: list[Operand]) -> Call:
     return Call(tuple(operands), {"inputdimensions": tuple(operand.shape[-1] for operand in operands)})
 
 
@@ -216,13 +184,6 @@ def _infer_vectorizer(call: Call) -> tuple[TensorType, ...]:
     focus = call.operand(0)
     rows = focus.shape[0] if focus.rank > 1 else 1
     return (TensorType(F32, (rows, sum(operand.shape[-1] for operand in call.present))),)
-
-
-def _solve_vectorizer(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    rows, width = wanted.shape
-    dtype, first = scope.draws.pick(_NUMBERS), scope.draws.between(0, width)
-    widths = (first, width - first) if 0 < first < width else (width,)
-    return _vectorizer([scope.supply(dtype, (rows, each), Range(-1e6, 1e6)) for each in widths])
 
 
 def _sample_imputer(scope: Scope, focus: Operand) -> Call:
@@ -256,11 +217,8 @@ def _bound_normalizer(call: Call) -> tuple[Range, ...]:
 
 
 def _sample_one_hot(scope: Scope, focus: Operand) -> Call:
-    return _one_hot(scope, focus, scope.draws.between(1, _MOST_CATEGORIES))
-
-
-def _one_hot(scope: Scope, focus: Operand, count: int) -> Call:
     """What is none of the categories gives zeros: elsewhere it would have to be refused."""
+    count = scope.draws.between(1, _MOST_CATEGORIES)
     name, dtype = ("cats_strings", TEXT) if focus.dtype is TEXT else ("cats_int64s", I64)
     attributes = {name: listed(dtype, keys_of(scope, dtype, count))}
     return Call((focus,), {**attributes, "zeros": 1} if scope.draws.chance(0.3) else attributes)
@@ -271,15 +229,6 @@ def _infer_one_hot(call: Call) -> tuple[TensorType, ...]:
     assert isinstance(words, tuple)
     count = len(words) or len(call.tuple_of("cats_int64s", ()))
     return (TensorType(F32, (*call.operand(0).shape, count)),)
-
-
-def _is_one_hot(shape: Shape) -> bool:
-    return 2 <= len(shape) <= MAX_RANK and 1 <= shape[-1] <= _MOST_CATEGORIES
-
-
-def _solve_one_hot(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    dtype = scope.draws.pick(operator.types_in(scope))
-    return _one_hot(scope, scope.supply(dtype, wanted.shape[:-1]), wanted.shape[-1])
 
 
 def _sample_scaler(scope: Scope, focus: Operand) -> Call:
@@ -302,10 +251,6 @@ _CODES = (I64, TEXT, F32, F64)
 _TO_FLOATS = shaped(same_shape, lambda call: F32)
 
 
-def _is_extracted(shape: Shape) -> bool:
-    return len(shape) >= 2 and shape[-1] > 0
-
-
 def _entry(
     name: str,
     kind: Kind,
@@ -319,24 +264,24 @@ def _entry(
 
 OPERATORS = (
     _entry("ArrayFeatureExtractor", Kind.PART, MOVES, (*_NUMBERS, TEXT), ALONG).by(
-        _sample_extractor, _infer_extractor, same_range, inverted(_is_extracted, _solve_extractor)
+        _sample_extractor, _infer_extractor, same_range, None
     ),
     _entry("Binarizer", Kind.COMPARE, WHOLE, (F32,)).by(_sample_binarizer, bound=inside(0, 1)),
     _entry("CategoryMapper", Kind.TEXT, WHOLE, (TEXT, I64)).by(
-        _sample_mapper, _infer_mapper, _bound_mapper, Inverse(gives_dtype, _solve_mapper)
+        _sample_mapper, _infer_mapper, _bound_mapper, None
     ),
     _entry("FeatureVectorizer", Kind.LAYOUT, Arithmetic(Rounding.NARROWING), _NUMBERS, range(1, 3)).by(
-        _sample_vectorizer, _infer_vectorizer, hull_range, inverted(MATRIX, _solve_vectorizer, F32)
+        _sample_vectorizer, _infer_vectorizer, hull_range, None
     ),
     _entry("Imputer", Kind.PART, CHOOSES, (F32, I64), ALONG).by(_sample_imputer, bound=_bound_imputer),
     _entry("LabelEncoder", Kind.PART, CHOOSES, _CODES).by(
-        _sample_encoder, _infer_encoder, _bound_encoder, inverted(RANKS, _solve_encoder, *_CODES, I16)
+        _sample_encoder, _infer_encoder, _bound_encoder, None
     ),
     _entry("Normalizer", Kind.NORM, SUMS_INSIDE, _NUMBERS, range(1, 3)).by(
         _sample_normalizer, _TO_FLOATS, _bound_normalizer, retyped(F32)
     ),
     _entry("OneHotEncoder", Kind.PART, WHOLE, _CODES, range(1, MAX_RANK)).by(
-        _sample_one_hot, _infer_one_hot, inside(0, 1), inverted(_is_one_hot, _solve_one_hot, F32)
+        _sample_one_hot, _infer_one_hot, inside(0, 1), None
     ),
     _entry("Scaler", Kind.NORM, ROUNDS, _NUMBERS, ALONG).by(
         _sample_scaler, _TO_FLOATS, _bound_scaler, retyped(F32)

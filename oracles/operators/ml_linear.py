@@ -1,12 +1,11 @@
 """Linear models and support vector machines of `ai.onnx.ml`: rows of features to scores, or to labels too."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from oracles.relation.arithmetic import SUMS_INSIDE, hull, symmetric
-from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MATRIX, VECTOR, Attribute, Call, DTypeFamily, Kind, Operand, Scope
-from oracles.relation.rules import another_dim, inverted
+from oracles.relation.operator import Operator
+from oracles.relation.program import MATRIX, Attribute, Call, DTypeFamily, Kind, Operand, Scope
 from oracles.relation.types import (
     ANYTHING,
     F32,
@@ -17,7 +16,6 @@ from oracles.relation.types import (
     TRUTH,
     DType,
     Range,
-    Shape,
     TensorType,
     is_filled,
 )
@@ -35,12 +33,6 @@ _KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
 def is_table(focus: Operand) -> bool:
     """Whether the rows have features, and no more than attributes should list."""
     return is_filled(focus.shape[1:]) and focus.shape[1] <= _MOST_FEATURES
-
-
-def table(scope: Scope, rows: int, dtype: DType) -> Operand:
-    """A table of so many rows."""
-    width = another_dim(scope, (rows,))
-    return scope.supply(dtype, (rows, width if width <= _MOST_FEATURES else 1))
 
 
 def eighths(scope: Scope, count: int, size: float = 1.0) -> tuple[float, ...]:
@@ -120,10 +112,9 @@ def _linear_scores(call: Call) -> Range:
 
 
 def _sample_regressor(scope: Scope, focus: Operand) -> Call | None:
-    return _regressor(scope, focus, scope.draws.pick((1, 1, 2, 3))) if is_table(focus) else None
-
-
-def _regressor(scope: Scope, focus: Operand, targets: int) -> Call:
+    if not is_table(focus):
+        return None
+    targets = scope.draws.pick((1, 1, 2, 3))
     transform = drawn_transform(scope)
     attributes = {
         **_weights(scope, focus, targets, transform),
@@ -143,16 +134,11 @@ def _bound_regressor(call: Call) -> tuple[Range, ...]:
     return (transformed(_linear_scores(call), call.text_of("post_transform", "NONE")),)
 
 
-def _solve_regressor(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    return _regressor(scope, table(scope, wanted.shape[0], F32), wanted.shape[1])
-
-
 def _sample_classifier(scope: Scope, focus: Operand) -> Call | None:
-    return _classifier(scope, focus, label_dtype(scope)) if is_table(focus) else None
-
-
-def _classifier(scope: Scope, focus: Operand, labels: DType) -> Call:
     """Of two classes one may have all coefficients."""
+    if not is_table(focus):
+        return None
+    labels = label_dtype(scope)
     draws, transform = scope.draws, drawn_transform(scope)
     classes = draws.between(2, MOST_CLASSES)
     sets = 1 if classes == 2 and transform != "PROBIT" and draws.chance(0.5) else classes
@@ -213,11 +199,9 @@ def _svm_scores(call: Call) -> Range:
 
 
 def _sample_svm_regressor(scope: Scope, focus: Operand) -> Call | None:
-    return _svm_regressor(scope, focus) if is_table(focus) else None
-
-
-def _svm_regressor(scope: Scope, focus: Operand) -> Call:
     """By support vectors, or linear; one in some tells only whether a row belongs to the one class."""
+    if not is_table(focus):
+        return None
     draws, features = scope.draws, focus.shape[1]
     transform = draws.pick(_TRANSFORMS[:3]) if draws.chance(0.2) else "NONE"
     given: dict[str, Attribute] = {"rho": eighths(scope, 1), "post_transform": transform}
@@ -239,16 +223,11 @@ def _bound_svm_regressor(call: Call) -> tuple[Range, ...]:
     return (transformed(scores, call.text_of("post_transform", "NONE")),)
 
 
-def _solve_svm_regressor(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    return _svm_regressor(scope, table(scope, wanted.shape[0], F32))
-
-
 def _sample_svm_classifier(scope: Scope, focus: Operand) -> Call | None:
-    return _svm_classifier(scope, focus, label_dtype(scope)) if is_table(focus) else None
-
-
-def _svm_classifier(scope: Scope, focus: Operand, labels: DType) -> Call:
     """One machine for each pair of classes, which may give probabilities; or a linear one for each class."""
+    if not is_table(focus):
+        return None
+    labels = label_dtype(scope)
     draws, features = scope.draws, focus.shape[1]
     classes = draws.between(2, MOST_CLASSES)
     given = labels_of(scope, classes, labels, "classlabels_ints")
@@ -288,40 +267,24 @@ def _bound_svm_classifier(call: Call) -> tuple[Range, ...]:
     )
 
 
-def classified(make: Callable[[Scope, Operand, DType], Call]) -> Inverse:
-    """Invert by labels of the wanted type, of as many rows."""
-
-    def solve(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-        focus = table(scope, wanted.shape[0], scope.draws.pick(FEATURES))
-        return make(scope, focus, wanted.dtype)
-
-    return inverted(VECTOR, solve, I64, TEXT)
-
-
 def ml_model(name: str, *dtypes: DType) -> Operator:
     """The entry of an operator that computes scores from tables, and chooses labels by them."""
     name = f"ai.onnx.ml.{name}"
     return Operator(name, Kind.LINEAR, SUMS_INSIDE, dtypes, ranks=MATRIX, realm=DTypeFamily.ML)
 
 
-def _are_scores(shape: Shape) -> bool:
-    return len(shape) == 2 and 1 <= shape[1] <= 8
-
-
 OPERATORS = (
-    ml_model("LinearRegressor", F32).by(
-        _sample_regressor, _infer_regressor, _bound_regressor, inverted(_are_scores, _solve_regressor)
-    ),
+    ml_model("LinearRegressor", F32).by(_sample_regressor, _infer_regressor, _bound_regressor, None),
     ml_model("LinearClassifier", *FEATURES).by(
-        _sample_classifier, _infer_classifier, _bound_classifier, classified(_classifier)
+        _sample_classifier, _infer_classifier, _bound_classifier, None
     ),
     ml_model("SVMRegressor", F32).by(
         _sample_svm_regressor,
         _infer_svm_regressor,
         _bound_svm_regressor,
-        inverted(lambda shape: len(shape) == 2 and shape[1] == 1, _solve_svm_regressor),
+        None,
     ),
     ml_model("SVMClassifier", *FEATURES).by(
-        _sample_svm_classifier, _infer_svm_classifier, _bound_svm_classifier, classified(_svm_classifier)
+        _sample_svm_classifier, _infer_svm_classifier, _bound_svm_classifier, None
     ),
 )

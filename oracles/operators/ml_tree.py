@@ -16,7 +16,6 @@ from oracles.operators.ml_linear import (
     MOST_CLASSES,
     bound_labels,
     class_count,
-    classified,
     drawn_transform,
     eighths,
     infer_labels,
@@ -24,21 +23,17 @@ from oracles.operators.ml_linear import (
     label_dtype,
     labels_of,
     ml_model,
-    table,
     transformed,
 )
 from oracles.relation.arithmetic import add, hull, symmetric
-from oracles.relation.operator import Operator
 from oracles.relation.program import Attribute, Call, Operand, RandomSource, Scope
-from oracles.relation.rules import inverted
-from oracles.relation.types import F32, F64, NUMPY, TRUTH, DType, Range, Shape, TensorType
+from oracles.relation.types import F32, F64, NUMPY, TRUTH, DType, Range, TensorType
 
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 _MEMBER = len(_MODES)
 """The mode of a node that asks for one of several values; only the later form has it."""
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
-_MOST_TARGETS = 4
 _NUMBERED = {1: (1,), 2: (0, 1)}
 """The labels of few classes: onnxruntime answers 0 or 1 for them."""
 
@@ -170,10 +165,9 @@ def _older_scores(call: Call, name: str) -> Range:
 
 
 def _sample_regressor(scope: Scope, focus: Operand) -> Call | None:
-    return _regressor(scope, focus, scope.draws.pick((1, 1, 2, 3))) if is_table(focus) else None
-
-
-def _regressor(scope: Scope, focus: Operand, targets: int) -> Call:
+    if not is_table(focus):
+        return None
+    targets = scope.draws.pick((1, 1, 2, 3))
     draws, transform = scope.draws, drawn_transform(scope)
     trees = _trees(scope, focus.shape[1], draws.between(1, 4), _MEMBER)
     aggregate = draws.pick(_AGGREGATES)
@@ -199,17 +193,11 @@ def _bound_regressor(call: Call) -> tuple[Range, ...]:
     return (transformed(_older_scores(call, "target"), call.text_of("post_transform", "NONE")),)
 
 
-def _solve_regressor(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    focus = table(scope, wanted.shape[0], scope.draws.pick(operator.dtypes))
-    return _regressor(scope, focus, wanted.shape[1])
-
-
 def _sample_classifier(scope: Scope, focus: Operand) -> Call | None:
-    return _classifier(scope, focus, label_dtype(scope)) if is_table(focus) else None
-
-
-def _classifier(scope: Scope, focus: Operand, labels: DType) -> Call:
     """Of two classes one alone may have weights; a class that is alone is there or not."""
+    if not is_table(focus):
+        return None
+    labels = label_dtype(scope)
     draws, transform = scope.draws, drawn_transform(scope)
     trees = _trees(scope, focus.shape[1], draws.between(1, 4), _MEMBER)
     count = 1 if draws.chance(0.06) else draws.between(2, MOST_CLASSES)
@@ -239,11 +227,10 @@ def _bound_classifier(call: Call) -> tuple[Range, ...]:
 
 
 def _sample_ensemble(scope: Scope, focus: Operand) -> Call | None:
-    return _ensemble(scope, focus, scope.draws.pick((1, 1, 2, 3))) if is_table(focus) else None
-
-
-def _ensemble(scope: Scope, focus: Operand, targets: int) -> Call:
     """Where the least or the greatest leaf counts, each target has trees of its own."""
+    if not is_table(focus):
+        return None
+    targets = scope.draws.pick((1, 1, 2, 3))
     draws, transform = scope.draws, drawn_transform(scope)
     aggregate = draws.below(len(_AGGREGATES))
     count = targets * draws.between(1, 2)
@@ -340,22 +327,14 @@ def _bound_ensemble(call: Call) -> tuple[Range, ...]:
     return (transformed(scores, transform),)
 
 
-def _solve_ensemble(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    return _ensemble(scope, table(scope, wanted.shape[0], wanted.dtype), wanted.shape[1])
-
-
-def _are_targets(shape: Shape) -> bool:
-    return len(shape) == 2 and 1 <= shape[1] <= _MOST_TARGETS
-
-
 OPERATORS = (
     replace(ml_model("TreeEnsembleRegressor", F32, F64), until=20).by(
-        _sample_regressor, _infer_regressor, _bound_regressor, inverted(_are_targets, _solve_regressor, F32)
+        _sample_regressor, _infer_regressor, _bound_regressor, None
     ),
     replace(ml_model("TreeEnsembleClassifier", *FEATURES), until=20).by(
-        _sample_classifier, _infer_classifier, _bound_classifier, classified(_classifier)
+        _sample_classifier, _infer_classifier, _bound_classifier, None
     ),
     replace(ml_model("TreeEnsemble", F32, F64), since=21).by(
-        _sample_ensemble, _infer_ensemble, _bound_ensemble, inverted(_are_targets, _solve_ensemble)
+        _sample_ensemble, _infer_ensemble, _bound_ensemble, None
     ),
 )

@@ -77,8 +77,8 @@ class Operator:
     `filled`: neither the focus nor the first result may be without elements.
     `domain` is where the focus's values must lie for the results to be finite. `content` gives the first
     result where it follows from the operands' types. `realm` lets it in; a source looks at no operand, and
-    only grows backwards. A name with dots is of the operator set before the last. `edges` are values at which
-    it changes its character.
+    only grows backwards, an operator without `inverse` only forwards. A name with dots is of the operator set
+    before the last. `edges` are values at which it changes its character.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Operator:
     infer: TypeRule = same_type
     bound: RangeRule = same_range
     ranks: range = RANKS
-    inverse: Inverse = SAME
+    inverse: Inverse | None = SAME
     domain: Range | None = None
     filled: bool = False
     since: int = FIRST_OPSET
@@ -105,7 +105,7 @@ class Operator:
         sampler: Sampler = sample_alone,
         infer: TypeRule = same_type,
         bound: RangeRule = same_range,
-        inverse: Inverse = SAME,
+        inverse: Inverse | None = SAME,
         content: ContentRule | None = None,
     ) -> Operator:
         """The operator with these rules."""
@@ -137,14 +137,14 @@ class Operator:
     def recognises(self, wanted: TensorType, opset: int) -> bool:
         """Whether its first result can have this type; then `solve` finds a call."""
         known = self.since <= opset <= self.until and self.has_elements(wanted.shape)
-        return known and self.inverse.recognise(self, wanted, opset)
+        return known and self.inverse is not None and self.inverse.recognise(self, wanted, opset)
 
     def solve(self, scope: Scope, wanted: TensorType) -> Call:
         """A call whose first result has the wanted type; the scope supplies its operands.
 
         Raises ValueError for a type that is not recognised.
         """
-        call = self.inverse.solve(self, scope, wanted)
+        call = self.inverse.solve(self, scope, wanted) if self.inverse is not None else None
         if call is None:
             raise ValueError(f"{self.name} cannot give {wanted}")
         return call

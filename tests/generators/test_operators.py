@@ -38,6 +38,9 @@ from oracles.worker.onnx import DOMAIN
 from tests.generators.agreement import inference_agrees, is_within, value_agrees
 
 OPERATORS = pytest.mark.parametrize("operator", all_operators(), ids=lambda operator: operator.name)
+BACKWARDS = pytest.mark.parametrize(
+    "operator", [each for each in all_operators() if each.inverse], ids=lambda operator: operator.name
+)
 
 UNOPTIMISED = find_backend("ort").configs(Target("ort"))[:1]
 
@@ -98,7 +101,7 @@ def check_with_onnx(program: Program) -> None:
 def test_its_results_are_as_its_rules_say(operator, ort_sandbox):
     """Shape, element type and range of every result, of calls that are sampled and that are solved."""
     found = [*solved(operator)]
-    assert len(found) >= 6
+    assert len(found) >= 6 or operator.inverse is None
     crashed = 0
     for program in (*programs_of(operator, hazards=False), *found):
         check_with_onnx(program)
@@ -143,7 +146,7 @@ def solved(operator: Operator, wanted_programs: int = 12) -> Iterator[Program]:
             return
 
 
-@OPERATORS
+@BACKWARDS
 def test_what_is_recognised_is_solved(operator):
     found = 0
     for number in range(3000):
@@ -159,7 +162,7 @@ def test_what_is_recognised_is_solved(operator):
     assert found >= 10
 
 
-@OPERATORS
+@BACKWARDS
 def test_what_is_sampled_is_recognised(operator):
     found = 0
     for number in range(3000):
