@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from corpus.case import Case
-from reducer.engine.decider import Decider, Refusals, numbered
+from reducer.engine.decider import Decider, Refusals
 from reducer.engine.journal import Answer, RunEvidence
 from reducer.engine.speculation import (
     Guess,
@@ -15,7 +15,6 @@ from reducer.engine.speculation import (
     Position,
     Question,
     Speculation,
-    SuccessRates,
     patience,
 )
 from reducer.move import Hints, Move, Proposal
@@ -152,7 +151,7 @@ class Gate:
             subject = question.proposal()
             if subject is not None:
                 case = subject.case(self.like)
-                yield numbered(_key(subject, case, question.is_exact), question.run), case
+                yield _key(subject, case, question.is_exact), case
 
 
 def _key(subject: Subject, case: Case, exact: bool) -> str:
@@ -192,7 +191,6 @@ class Engine:
     steps: list[Step] = field(default_factory=list)
     is_minimal: bool = False
     move: str = ""
-    odds: SuccessRates = field(default_factory=SuccessRates)
     asked: dict[str, MoveBenefit] = field(default_factory=dict)
     cut_short: set[str] = field(default_factory=set)
     _fruitless: set[str] = field(default_factory=set)
@@ -273,7 +271,6 @@ class Engine:
         answer = self.gate(proposal, foresight.questions(at), exact=move.renames)
         was_asked = self.gate.decider.checks > checks
         if was_asked:
-            self.odds.note(move, at.asked, answer)
             known = self.asked.get(move.name, MoveBenefit(0, 0, 0))
             self.asked[move.name] = known.then(answer, _refusals(at.asked))
         return at.then(answer, was_asked=was_asked), answer
@@ -281,7 +278,7 @@ class Engine:
     def _foresight(self, subject: Subject) -> Speculation:
         gate = self.gate
         hints = replace(self.hints, witness=gate.witness, looks=gate.looks(subject), accepts=gate.accepts)
-        return Speculation(self.moves, hints, gate.known, self.odds)
+        return Speculation(self.moves, hints, gate.known)
 
 
 def _refusals(asked: Sequence[bool]) -> int:

@@ -7,13 +7,10 @@ them in its own order, so that any number of workers gives the same result.
 from __future__ import annotations
 
 import heapq
-import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import count, islice
-from statistics import median
 from typing import Any, TypeAlias
 
 from corpus.case import Case
@@ -37,35 +34,11 @@ USUAL = {
 }
 """The share of yes after each context, over some sixty reductions of planted, real and random failures."""
 
-TRUST = 20.0
-"""How many answers of one reduction weigh as much as what is usual."""
 
-OWN_TRUST = 2.0
-"""How many answers of one move weigh as much as those of all moves."""
-
-
-@dataclass
-class SuccessRates:
-    """Counts of yes and of all answers, by context, for all moves together and for each."""
-
-    _seen: dict[tuple[str, Context | None], tuple[int, int]] = field(default_factory=dict)
-
-    def of_yes(self, move: Move[Any], asked: Sequence[bool]) -> float:
-        """The chance that the next candidate of a search that was answered so is interesting."""
-        context = _context(asked)
-        general = move.chance if context is None else self._share("", context, USUAL[context], TRUST)
-        return self._share(move.name, context, general, OWN_TRUST)
-
-    def note(self, move: Move[Any], asked: Sequence[bool], answer: bool) -> None:
-        """Learn from an answer that came after `asked`."""
-        context = _context(asked)
-        for name in ("", move.name):
-            yes, count = self._seen.get((name, context), (0, 0))
-            self._seen[name, context] = (yes + answer, count + 1)
-
-    def _share(self, name: str, context: Context | None, before: float, trust: float) -> float:
-        yes, count = self._seen.get((name, context), (0, 0))
-        return (yes + trust * before) / (count + trust)
+def _share_of_yes(move: Move[Any], asked: Sequence[bool]) -> float:
+    """The chance that the next candidate of a search that was answered so is interesting."""
+    context = _context(asked)
+    return move.chance if context is None else USUAL[context]
 
 
 def _context(asked: Sequence[bool]) -> Context | None:
@@ -156,12 +129,11 @@ class Position:
 
 @dataclass(frozen=True)
 class Question:
-    """A candidate whose answer is not known, and where it will be asked; `run` numbers its repeats."""
+    """A candidate whose answer is not known, and where it will be asked."""
 
     proposal: Proposal
     is_exact: bool
-    at: Position | None = None
-    run: int = 0
+    at: Position
 
 
 @dataclass(frozen=True)
@@ -171,13 +143,12 @@ class Speculation:
     moves: Sequence[Move[Any]]
     hints: Hints
     known: Known
-    odds: SuccessRates
 
     def opening(self, subject: Subject) -> Iterator[Question]:
         """Yield the questions that a reduction of `subject` asks first, once the failure has been shown."""
         first = self._next(Position(0, subject))
-        yield first
-        if first.at is not None:
+        if first is not None:
+            yield first
             yield from self.questions(first.at)
 
     def questions(self, at: Position) -> Iterator[Question]:
@@ -190,27 +161,27 @@ class Speculation:
             if -share < UNLIKELY:
                 return
             question = self._next(here)
-            yield question
-            if question.at is not None:
+            if question is not None:
+                yield question
                 for further, after in self._answered(question.at):
                     heapq.heappush(frontier, (share * further, next(number), after))
 
     def _answered(self, at: Position) -> Iterator[tuple[float, Position]]:
-        yes = self.odds.of_yes(self.moves[at.place], at.asked)
+        yes = _share_of_yes(self.moves[at.place], at.asked)
         yield yes, at.then(True)
         yield 1 - yes, at.then(False)
 
-    def _next(self, at: Position) -> Question:
-        """The next question from here on whose answer is not known; at the end whether it fails again."""
+    def _next(self, at: Position) -> Question | None:
+        """The next question from here on whose answer is not known; None where none is near."""
         for _ in range(FARTHEST):
             found = self._play(at)
             if isinstance(found, Question):
                 return found
             following = self._after(at, found)
             if following is None:
-                break
+                return None
             at = following
-        return Question(at.subject.embedded, is_exact=True, run=1)
+        return None
 
     def _play(self, at: Position) -> Question | Subject:
         """One move from its start: the question where it stops, or the subject that it ends with."""
@@ -244,46 +215,6 @@ class Speculation:
 Guess: TypeAlias = tuple[str, Case]
 """A candidate and the key of its answer."""
 
-RECENT = 15
-"""How many of the last evaluations say how long one takes."""
-
-SOME = 4
-"""So many guesses must have been found before what they cost is judged."""
-
-
-@dataclass(frozen=True)
-class Running:
-    """An evaluation under way, and when it began by the monotonic clock."""
-
-    future: Future[Answer]
-    since: float
-
-
-@dataclass
-class Pace:
-    """The cost of recent work: seconds of the last evaluations, and CPU seconds of finding guesses."""
-
-    evaluations: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
-    guesses: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
-
-    def is_time_to_guess(self, elapsed: float) -> bool:
-        """Whether to start a guess beside a question that has run so long.
-
-        Beside one that is about to end it is better to wait: its answer may show the guess to be wrong. It
-        must also cost less to find a guess than to wait.
-        """
-        if not self.evaluations:
-            return True
-        usual = median(self.evaluations)
-        if len(self.guesses) >= SOME and median(self.guesses) > usual:
-            return False
-        return not usual / 2 < elapsed < 1.5 * usual
-
-    def patience(self, elapsed: float) -> float | None:
-        """The seconds to wait before the next attempt; None to wait without a limit."""
-        usual = median(self.evaluations) if self.evaluations else float("inf")
-        return 1.5 * usual - elapsed if usual / 2 < elapsed < 1.5 * usual else None
-
 
 class Workers:
     """Evaluates in `jobs` threads and notes the answers in the journal.
@@ -297,15 +228,13 @@ class Workers:
         self._journal = journal
         self._jobs = jobs
         self._pool = ThreadPoolExecutor(jobs)
-        self._running: dict[str, Running] = {}
-        self._pace = Pace()
+        self._running: dict[str, Future[Answer]] = {}
 
     def begin(self, key: str, case: Case) -> Future[Answer]:
         """Evaluate as soon as a worker is free; what runs already is not begun again."""
         if key not in self._running:
-            future = self._pool.submit(self._run, key, case)
-            self._running[key] = Running(future, time.monotonic())
-        return self._running[key].future
+            self._running[key] = self._pool.submit(self._run, key, case)
+        return self._running[key]
 
     def answer(self, key: str, case: Case, ahead: Iterable[Guess]) -> Answer:
         """The answer of one candidate; while it is awaited, idle workers take what comes `ahead`."""
@@ -313,19 +242,12 @@ class Workers:
         future = self.begin(key, case)
         guesses = self._guesses(ahead)
         while not future.done():
-            elapsed = time.monotonic() - self._running[key].since
-            if self._count_busy() < self._jobs and self._pace.is_time_to_guess(elapsed):
-                # Begin the next guess; False where there is none
-                start = time.thread_time()
-                found = next(guesses, None)
-                self._pace.guesses.append(time.thread_time() - start)
-                if found is not None:
-                    self.begin(*found)
-                if not (found is not None):
-                    break
+            busy = [each for each in self._running.values() if not each.done()]
+            guess = next(guesses, None) if len(busy) < self._jobs else None
+            if guess is not None:
+                self.begin(*guess)
             else:
-                busy = [each.future for each in self._running.values() if not each.future.done()]
-                wait(busy, self._pace.patience(elapsed), FIRST_COMPLETED)
+                wait(busy, return_when=FIRST_COMPLETED)
         return future.result()
 
     def close(self) -> None:
@@ -338,17 +260,12 @@ class Workers:
             if key not in self._running and key not in self._journal.answers:
                 yield key, case
 
-    def _count_busy(self) -> int:
-        return sum(not each.future.done() for each in self._running.values())
-
     def _forget_answered(self) -> None:
         """Forget guesses that the journal answers; keep a failing one until the search asks for it."""
         for key in [key for key in self._running if key in self._journal.answers]:
             del self._running[key]
 
     def _run(self, key: str, case: Case) -> Answer:
-        start = time.monotonic()
         answer = self._evaluate(case)
-        self._pace.evaluations.append(time.monotonic() - start)
         self._journal.add(key, answer)
         return answer
