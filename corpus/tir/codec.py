@@ -6,9 +6,8 @@ The document is printed from these values, and the worker builds TVM's nodes fro
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
-from typing import Any, Final, TypeAlias, cast
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeAlias
 
 from corpus.tir import forms
 from corpus.tir.forms import (
@@ -215,7 +214,7 @@ class Decoder:
 
     def thread(self, item: Json) -> Thread:
         """The thread that a loop is bound to."""
-        domain = _PARTS["Range"](self, item["domain"]) if "domain" in item else None
+        domain = _READ["Range"](self, item["domain"]) if "domain" in item else None
         name = identifier(item["name"]) if item["name"] else ""
         return Thread(word(item["tag"]), name, checked_type(item["dtype"]), domain, int(item["kind"]))
 
@@ -274,106 +273,100 @@ def _literal(text: str) -> Const:
     return Const(number if number == number else math.nan, dtype)  # one NaN, which equals itself in tuples
 
 
-_BY_FORM: Final = ("Range", "Region", "Axis", "Match")
+def _as_it_is(_: object, item: Json) -> Json:
+    return item
+
 
 # How fields are written and read, by what their types say; all others stand for themselves.
-_WRITE: Final = {
-    **dict.fromkeys(("Expr", "Inner", *_BY_FORM), "_WRITERS[{0}.__class__](to, {0})"),
-    "Var": "to.define({0})",
-    "Body": "to.body({0})",
-    **dict.fromkeys(("Buffer", "View"), "to.buffer({0})"),
-    "Thread": "to.thread({0})",
-    "About": "to.about({0})",
-    "Data": "dict({0})",
+_WRITE: Final[dict[str, Write]] = {
+    **dict.fromkeys(("Expr", "Inner", "Range", "Region", "Axis", "Match"), Encoder.node),
+    "Var": Encoder.define,
+    "Body": Encoder.body,
+    **dict.fromkeys(("Buffer", "View"), Encoder.buffer),
+    "Thread": Encoder.thread,
+    "About": Encoder.about,
+    "Data": lambda to, data: dict(data),
 }
-_READ: Final = {
-    **dict.fromkeys(("Expr", "Inner"), "by.expression({0})"),
-    **{kind: f"_PARTS[{kind!r}](by, {{0}})" for kind in _BY_FORM},
-    "Var": "by.define({0})",
-    "Body": "by.body({0})",
-    **dict.fromkeys(("Buffer", "View"), "by.buffer({0})"),
-    "BufferName": "by.buffer_name({0})",
-    "Thread": "by.thread({0})",
-    "About": "by.about({0})",
-    "Data": "dict({0})",
-    "DType": "forms.checked_type({0})",
-    "Lanes": "forms.lane_count({0})",
-    "LoopKind": "forms.loop_kind({0})",
-    "Word": "forms.word({0})",
+_READ: dict[str, Read] = {
+    **dict.fromkeys(("Expr", "Inner"), Decoder.expression),
+    "Var": Decoder.define,
+    "Body": Decoder.body,
+    **dict.fromkeys(("Buffer", "View"), Decoder.buffer),
+    "BufferName": Decoder.buffer_name,
+    "Thread": Decoder.thread,
+    "About": Decoder.about,
+    "Data": lambda by, item: dict(item),
+    "DType": lambda by, item: forms.checked_type(item),
+    "Lanes": lambda by, item: forms.lane_count(item),
+    "LoopKind": lambda by, item: forms.loop_kind(item),
+    "Word": lambda by, item: word(item),
 }
 
 
-def _value(each: FormField, table: Mapping[str, str], source: str) -> str:
-    """The Python expression that writes or reads a field's value."""
-    text = table.get(each.one, "{0}")
-    return f"[{text.format('each')} for each in {source}]" if each.is_many else text.format(source)
+def _writer(form: Form) -> Write:
+    """The function that writes a node as a list."""
+
+    def written(to: Encoder, node: Any) -> Json:
+        found: list[Json] = [] if form.tag == "_" else [form.tag]
+        for each, item in _said(form.items, to, node):
+            found += item if each.is_spliced else [item]
+        for members in (form.options, form.bodies):
+            more = {each.key: item for each, item in _said(members, to, node)}
+            found += [more] if more else []
+        return found
+
+    return written
 
 
-def _compiled(lines: Iterable[str], kind: type) -> Any:
-    """The function of some lines of Python, as `dataclasses` makes an `__init__`: as fast as one by hand."""
-    space = {"make": kind}
-    exec("\n    ".join(lines), globals(), space)
-    return space["coded"]
-
-
-def _writer(kind: type, form: Form) -> Write:
-    """The function that writes a node of a kind as a list."""
-
-    def written(each: FormField) -> str:
-        return _value(each, _WRITE, f"node.{each.name}")
-
-    def unless_usual(each: FormField) -> str:
-        return f"if node.{each.name} != {each.default!r}: " if each.is_optional else ""
-
-    head = [] if form.tag == "_" else [repr(form.tag)]
-    items = [("*" if each.is_spliced else "") + written(each) for each in form.items if not each.is_optional]
-    lines = ["def coded(to, node):", f"found = [{', '.join(head + items)}]"]
-    lines += [f"{unless_usual(each)}found.append({written(each)})" for each in form.items if each.is_optional]
-    for members in filter(None, (form.options, form.bodies)):
-        lines.append("more = {}")
-        lines += [f"{unless_usual(each)}more[{each.key!r}] = {written(each)}" for each in members]
-        lines.append("if more: found.append(more)")
-    return cast(Write, _compiled([*lines, "return found"], kind))
+def _said(members: tuple[FormField, ...], to: Encoder, node: Any) -> Iterator[tuple[FormField, Json]]:
+    """Yield the fields that are not at a default which is left out, with what is written of them."""
+    for each in members:
+        value = getattr(node, each.name)
+        if not each.is_optional or value != each.default:
+            write = _WRITE.get(each.one, _as_it_is)
+            yield each, [write(to, one) for one in value] if each.is_many else write(to, value)
 
 
 def _reader(kind: type, form: Form) -> Read:
     """The function that reads the list of a node of a kind: its own names once its operands are read."""
-    tag = [] if form.tag == "_" else ["_"]
-    objects = ["*more"] * bool(form.options) + ["bodies"] * bool(form.bodies)
-    sources = {each.name: (*_place(each), each.name) for each in form.items}
-    for each in form.options:
-        sources[each.name] = "", f"more[{each.key!r}]", f"{each.key!r} in more"
-    for each in form.bodies:
-        sources[each.name] = "", f"bodies[{each.key!r}]", f"{each.key!r} in bodies"
-    parts = [*tag, *(sources[each.name][0] for each in form.items), *objects]
-    lines = ["def coded(by, item, make=make):", f"{', '.join(parts)}, = item"]
-    lines += ["more = forms.members(more[0]) if more else {}"] * bool(form.options)
-    order, found = sorted(form.every, key=lambda each: each.phase), []
-    is_plain = [each.name for each in order] == [each.name for each in fields(kind)]
-    for each in order:
-        _, source, is_there = sources[each.name]
-        value = _value(each, _READ, source)
-        value = f"tuple({value})" if each.is_many else value
-        text = f"{value} if {is_there} else {each.default!r}" if each.is_optional else value
-        found.append(text if is_plain else f"{each.name}={text}")
-    return cast(Read, _compiled([*lines, f"return make({', '.join(found)})"], kind))
+    order = sorted(form.every, key=lambda each: each.phase)
+
+    def read(by: Decoder, item: Json) -> Any:
+        given, found = _given(form, item), {}
+        for each in order:
+            if each.name in given:
+                one, value = _READ.get(each.one, _as_it_is), given[each.name]
+                found[each.name] = (
+                    tuple([one(by, part) for part in value]) if each.is_many else one(by, value)
+                )
+        return kind(**found)
+
+    return read
 
 
-def _place(each: FormField) -> tuple[str, str]:
-    """How a field's JSON is unpacked from the list, and the expression that it is then."""
-    name = each.name
-    if each.is_optional:
-        return f"*{name}", f"{name}[0]"
-    if each.is_spliced and not each.is_many:
-        return f"{name}0, {name}1", f"({name}0, {name}1)"
-    return ("*" if each.is_spliced else "") + name, name
+def _given(form: Form, item: Json) -> dict[str, Json]:
+    """What the list of a node says of its fields; ValueError or LookupError if it says more or less."""
+    rest = list(item if form.tag == "_" else item[1:])
+    bodies = forms.members(rest.pop()) if form.bodies else {}
+    width = sum(2 if each.is_spliced and not each.is_many else 1 for each in form.items)
+    options = forms.members(rest.pop()) if form.options and len(rest) > width else {}
+    found: dict[str, Json] = {}
+    for each in form.items:
+        if each.is_spliced:
+            count = len(rest) if each.is_many else 2
+            found[each.name], rest = rest[:count], rest[count:]
+        elif rest or not each.is_optional:
+            found[each.name] = rest.pop(0)
+    if rest:
+        raise ValueError(f"{form.tag}: {len(rest)} items too many")
+    for members, said in ((form.options, options), (form.bodies, bodies)):
+        found |= {each.name: said[each.key] for each in members if each.key in said or not each.is_optional}
+    return found
 
 
-_PARTS: Final[dict[str, Read]] = {
-    kind.__name__: _reader(kind, forms.FORMS[kind]) for kind in (Range, Region, Match, Axis)
-}
+_READ |= {kind.__name__: _reader(kind, forms.FORMS[kind]) for kind in (Range, Region, Match, Axis)}
 _WRITERS: Final[dict[type, Write]] = {
-    **{kind: _writer(kind, form) for kind, form in forms.FORMS.items()},
+    **{kind: _writer(form) for kind, form in forms.FORMS.items()},
     Var: Encoder.var,
     Const: Encoder.const,
     Call: Encoder.call,
