@@ -7,12 +7,14 @@ absent optional as an empty marker `name#empty`, `name#absent`.
 
 from __future__ import annotations
 
+import ast
 import io
 import math
+import operator
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -33,6 +35,35 @@ Shape = tuple[int | str | None, ...]
 
 NO_DIMS: Mapping[str, int] = {}
 """No sizes of symbolic dims."""
+
+_ARITHMETIC: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul},
+    **{ast.FloorDiv: operator.floordiv, ast.Div: operator.floordiv, ast.Mod: operator.mod},
+}
+
+
+def computed_dim(text: str, size_of: Callable[[str], int]) -> int:
+    """The size of a dim written as a formula of others, such as `n * 2 + 1`; ValueError if it is none."""
+    try:
+        return _computed(ast.parse(text, mode="eval").body, size_of)
+    except (SyntaxError, LookupError, ZeroDivisionError, RecursionError, MemoryError) as error:
+        raise ValueError(f"{text[:60]!r} is no formula of sizes") from error
+
+
+def _computed(formula: ast.expr, size_of: Callable[[str], int]) -> int:
+    match formula:
+        case ast.Constant(value=int(number)):
+            return number
+        case ast.Name(id=name):
+            return size_of(name)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_computed(operand, size_of)
+        case ast.BinOp(left=left, op=sign, right=right):
+            return _ARITHMETIC[type(sign)](_computed(left, size_of), _computed(right, size_of))
+        case ast.Call(func=ast.Name(id="min" | "max" as name), args=[left, right]):
+            return (min if name == "min" else max)(_computed(left, size_of), _computed(right, size_of))
+    raise LookupError(ast.dump(formula))
+
 
 _MARKER = np.zeros(0, np.uint8)
 _DEFAULT_MEMORY = 8 << 30

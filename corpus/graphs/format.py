@@ -1,6 +1,5 @@
 """What the formats of graphs have in common: their record, making inputs, limits."""
 
-import ast
 import json
 import math
 import re
@@ -29,7 +28,7 @@ from corpus.graphs.program import (
     tag_of,
 )
 from corpus.tir.script import function_lines
-from corpus.values import NO_DIMS, InputType, Shape, Tensor, Value
+from corpus.values import NO_DIMS, InputType, Shape, Tensor, Value, computed_dim
 
 
 def renamed_graph(graph: Graph, names: Mapping[str, str]) -> Graph:
@@ -288,37 +287,6 @@ def concrete(shape: Shape, sizes: Mapping[str, int]) -> tuple[int, ...]:
 def evaluate(text: str, sizes: Mapping[str, int]) -> int:
     """A dim such as `n * 2 + 1`."""
     try:
-        return _value(ast.parse(text, mode="eval").body, sizes)
-    except (SyntaxError, KeyError, ZeroDivisionError, RecursionError):
+        return computed_dim(text, sizes.__getitem__)
+    except ValueError:
         raise UserError(f"dim {text[:60]!r}: cannot be computed; give --inputs") from None
-
-
-def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
-    match node:
-        case ast.Constant(value=int(number)):
-            return number
-        case ast.Name(id=name):
-            return sizes[name]
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_value(operand, sizes)
-        case ast.BinOp(left=left, op=operator, right=right):
-            return _computed(operator, _value(left, sizes), _value(right, sizes))
-        case ast.Call(func=ast.Name(id="min" | "max" as name), args=[left, right]):
-            chosen = min if name == "min" else max
-            return chosen(_value(left, sizes), _value(right, sizes))
-    raise KeyError(ast.dump(node))
-
-
-def _computed(operator: ast.operator, left: int, right: int) -> int:
-    match operator:
-        case ast.Add():
-            return left + right
-        case ast.Sub():
-            return left - right
-        case ast.Mult():
-            return left * right
-        case ast.FloorDiv():
-            return left // right
-        case ast.Mod():
-            return left % right
-    raise KeyError(type(operator).__name__)

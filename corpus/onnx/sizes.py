@@ -7,8 +7,6 @@ small number that no other class has, so that a dim in the wrong place shows.
 
 from __future__ import annotations
 
-import ast
-import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,7 +16,7 @@ from onnx import ModelProto, NodeProto, TypeProto, helper
 
 from corpus.onnx.graph import consumers, initializer_names
 from corpus.onnx.types import declared_shape, graph_types, infer, input_type, untyped_copy
-from corpus.values import Shape
+from corpus.values import Shape, computed_dim
 
 Dim = int | str
 Shapes = Mapping[str, Shape | None]
@@ -28,13 +26,6 @@ _SIDE = 32
 _SMALL = (2, 3, 5, 4, 7, 6, 11, 8, 9, 13, 10, 12)
 _MOST = 1 << 16
 _LONGEST = 200
-_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Div: operator.floordiv,
-}
 
 _LIKE_ADD_TEXT = """
     Add And BiasGelu BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal FastGelu Greater GreaterOrEqual
@@ -326,19 +317,7 @@ def formula_size(name: str, size_of: Callable[[str], int]) -> int | None:
     if name.isidentifier() or len(name) > _LONGEST:
         return None
     try:
-        size = _value(ast.parse(name, mode="eval").body, size_of)
-    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
+        size = computed_dim(name, size_of)
+    except ValueError:
         return None
     return size if 0 < size <= _MOST else None
-
-
-def _value(formula: ast.expr, size_of: Callable[[str], int]) -> int:
-    match formula:
-        case ast.Constant(value=int(number)):
-            return min(number, _MOST)
-        case ast.Name(id=name):
-            return size_of(name)
-        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _OPERATORS:
-            return _OPERATORS[type(sign)](_value(left, size_of), _value(right, size_of))
-        case _:
-            raise ValueError(f"no formula of sizes: {ast.dump(formula)[:40]}")
