@@ -1,7 +1,6 @@
 """Weights and inputs that could tell of their model, and values to stand in for them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from typing import TypeAlias
 
 import ml_dtypes
@@ -163,16 +162,7 @@ def alike(array: Tensor) -> Tensor:
     return wide.astype(array.dtype).reshape(array.shape)
 
 
-def broken(array: Tensor, offset: int) -> Tensor:
-    """Every eighth value is another one; no run of eight is left."""
-    flat = np.array(array, copy=True).reshape(-1)
-    others = fresh(array).reshape(-1)
-    for at in range(offset, flat.size, RUN):
-        flat[at] = others[at] if others[at] != flat[at] else others[at - 1]
-    return flat.reshape(array.shape)
-
-
-CHANGES: tuple[Change, ...] = (fresh, alike, *(partial(broken, offset=at) for at in reversed(range(RUN))))
+CHANGES: tuple[Change, ...] = (fresh, alike)
 
 FEWEST_DISTINCT = 3
 
