@@ -84,7 +84,9 @@ def _sizes(subject: OnnxSubject, name: str) -> Tensor | None:
     if not isinstance(value, np.ndarray):
         return None
     if value.dtype.kind == "f":
-        return value if value.size < FEW_NUMBERS and bool((value == np.round(value)).all()) else None
+        wide = value.astype(np.float64)
+        is_whole = (wide == np.round(wide)) & (np.abs(wide) <= MOST_ELEMENTS)
+        return value if value.size < FEW_NUMBERS and bool(is_whole.all()) else None
     return value if value.dtype.kind in "iu" and value.size <= MOST_SIZES else None
 
 

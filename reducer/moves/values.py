@@ -166,7 +166,8 @@ def cast(array: Tensor, target: np.dtype[np.generic]) -> Tensor:
         wide = np.minimum(array, np.iinfo(np.int64).max) if array.dtype.name == "uint64" else array
         return np.clip(np.asarray(wide).astype(np.int64), limits.min, limits.max).astype(target)
     real = array.real if array.dtype.kind == "c" and target.kind != "c" else array
-    return np.asarray(np.asarray(real).astype(target))
+    with np.errstate(over="ignore"):
+        return np.asarray(np.asarray(real).astype(target))
 
 
 def _edit(model: onnx.ModelProto, old: int, new: int, changed: Mapping[str, Tensor]) -> None:
