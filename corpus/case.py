@@ -54,6 +54,7 @@ class Remark(StrEnum):
     CHANGED = "inputs from the seed, changed so that "
     FITTED = "inputs made anew, as the first were refused: "
     UNFIT = "the made inputs do not fit: "
+    FREED = "weights, and inputs from the seed, changed so that "
 
     def note(self, text: str) -> str:
         """Write a note of this kind."""

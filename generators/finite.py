@@ -2,7 +2,7 @@
 
 A run with every intermediate shows that node. The inputs that feed it are drawn anew within its guards or the
 usual ranges; where no draw gets further, gradients do (`torch_finite`; NNSmith, section 3.3). What counts is
-always another run with every intermediate. Weights are the program's own and stay.
+always another run with every intermediate. Weights are the program's own and stay, unless they are freed.
 `triage/cases/sources.py` calls it.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
@@ -19,11 +20,13 @@ from typing import NamedTuple
 
 import numpy as np
 import onnx
+from onnx import helper, numpy_helper
 
 from corpus.allowance import RESERVE_SECONDS, OutOfTime, allowed
 from corpus.case import Case, Remark
 from corpus.onnx.check import repair
 from corpus.onnx.graph import outer_names, producers, topological
+from corpus.onnx.types import element_type
 from corpus.values import NO_DIMS, Tensor, Value, is_float
 from generators.fitting import fitted
 from generators.language.emit import language_of
@@ -45,6 +48,9 @@ RATES = (100, 1000)
 BYTE_BUDGET = 256 << 20
 PROGRAM_BYTES = 16 << 20
 MOST_NODES = 20_000
+
+MOST_ELEMENTS = 1 << 20
+"""A larger weight stays as it is."""
 
 _STARTS = (Range(0.5, 2), Range(-2, -0.5))
 _USUAL = (Range(0.5, 2), Range(-2, -0.5), Range(2, 8), Range(-8, -2), Range(-0.1, 0.1), Range(0, 1))
@@ -124,20 +130,30 @@ def _repaired(look: _Look, judge: Judge, runs: int, gradients: bool) -> _Look:
         return look
 
 
-def settled(case: Case, judge: Judge, *, seed: int = 0, dims: Mapping[str, int] = NO_DIMS) -> Case:
+def settled(
+    case: Case, judge: Judge, *, free_weights: bool = False, seed: int = 0, dims: Mapping[str, int] = NO_DIMS
+) -> Case:
     """Give the case that `make_finite` leaves, with inputs that fit, and a note that says what was done.
 
-    `seed` and `dims` are those that its inputs were made with.
+    With `free_weights` the program's weights may move as well where its inputs alone do not do. `seed` and
+    `dims` are those that its inputs were made with.
     """
     found = make_finite(case, judge)
     if not found.ran and language_of(case.format).searches_inputs:
         fitting = fitted(case, judge, seed=seed, dims=dims)
         found = found if fitting is case else make_finite(fitting, judge)
         case = fitting
+    is_free = free_weights and language_of(case.format).searches_inputs and not case.external
+    if is_free and not found.is_finite:
+        free = freed(found.case)
+        more = make_finite(free, judge)
+        if more.is_finite:
+            found = replace(more, case=bound(more.case, case), steps=(*found.steps, *more.steps))
     if not found.steps:
         return case
     result = "every value is finite" if found.is_finite else "NaN or infinity comes later"
-    note = Remark.CHANGED.note(f"{result} ({'; '.join(found.steps)})")
+    kind = Remark.CHANGED if found.case.program == case.program else Remark.FREED
+    note = kind.note(f"{result} ({'; '.join(found.steps)})")
     return replace(found.case, notes=(*case.notes, note))
 
 
@@ -288,3 +304,42 @@ def guards() -> Mapping[str, tuple[Guard, ...]]:
         if operator.is_standard and operator.domain is not None
     }
     return {**own, **_MORE}
+
+
+# Weights that may move: inputs while values are looked for, and weights again after
+
+
+def freed(case: Case) -> Case:
+    """The case with its float weights among its inputs; itself where it has none that may move."""
+    model = deepcopy(case.parsed)
+    moving = filter(_may_move, model.graph.initializer)
+    found = {tensor.name: numpy_helper.to_array(tensor) for tensor in moving}
+    if not found:
+        return case
+    declared = {each.name for each in model.graph.input}
+    kept = [tensor for tensor in model.graph.initializer if tensor.name not in found]
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(kept)
+    for name, value in found.items():
+        if name not in declared:
+            kind = element_type(value.dtype)
+            model.graph.input.append(helper.make_tensor_value_info(name, kind, value.shape))
+    return replace(case, program=model.SerializeToString(), inputs={**found, **case.inputs})
+
+
+def bound(found: Case, case: Case) -> Case:
+    """The case with the values that its weights and inputs have in one that was `freed`."""
+    model = deepcopy(case.parsed)
+    for tensor in model.graph.initializer:
+        value = found.inputs.get(tensor.name)
+        if isinstance(value, np.ndarray) and tensor.name not in case.inputs:
+            tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
+    inputs = {name: found.inputs[name] for name in case.inputs}
+    return replace(case, program=model.SerializeToString(), inputs=inputs)
+
+
+def _may_move(tensor: onnx.TensorProto) -> bool:
+    is_inside = tensor.data_location != onnx.TensorProto.EXTERNAL
+    if not is_inside or not 0 < np.prod(tensor.dims, dtype=np.int64) <= MOST_ELEMENTS:
+        return False
+    return is_float(numpy_helper.to_array(tensor))

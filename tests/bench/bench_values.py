@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from corpus.case import Case
 from corpus.onnx.inputs import make_inputs
 from corpus.target import Target
-from generators.finite import make_finite
+from generators.finite import make_finite, settled
 from generators.language.values import RandomSource
 from oracles.judge import Judge
 
@@ -48,7 +48,7 @@ def unguarded(seed: int, nodes: int) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("nodes", [5, 10])
 def test_finite_share(nodes, say):
-    """After repair, after gradients."""
+    """After repair, after gradients; with weights that may move."""
     count = int(os.environ.get("CRUX_VALUES", "100"))
     found: Counter[str] = Counter()
     with Judge(Target("ort")) as judge:
@@ -58,4 +58,6 @@ def test_finite_share(nodes, say):
             found["repair"] += make_finite(case, judge, gradients=False).is_finite
             both = make_finite(case, judge)
             found["both"] += both.is_finite
+            free = settled(case, judge, free_weights=True)
+            found["weights, too"] += make_finite(free, judge, gradients=False, runs=0).is_finite
     say(f"\n{nodes} nodes, finite of {count}: {dict(found)}")

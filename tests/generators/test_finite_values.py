@@ -84,6 +84,28 @@ def test_what_lies_within_the_domain_stays(judge):
     assert (after >= 0).all()
 
 
+OF_WEIGHTS = (
+    "g (float[4] x) => (float[4] y) <float[4] w = {-1, 2, -3, 0.5}> { a = Relu(x) b = Add(a, w) c = Neg(a)"
+    " d = Add(c, w) y = Log(d) }"
+)
+
+
+def test_weights_move_where_the_user_says_so_and_no_inputs_do(judge):
+    chain = case(OF_WEIGHTS)
+    assert settled(chain, judge).program == chain.program
+    assert not are_finite(judge, settled(chain, judge))
+    free = settled(chain, judge, free_weights=True)
+    assert are_finite(judge, free)
+    assert [each.name for each in free.parsed.graph.input] == ["x"]
+    assert [each.name for each in free.parsed.graph.initializer] == ["w"]
+    assert free.notes[-1].startswith("weights, and inputs from the seed, changed")
+
+
+def test_weights_stay_where_inputs_do(judge):
+    chain = case(DEEP_LOG)
+    assert settled(chain, judge, free_weights=True).program == chain.program
+
+
 def test_the_search_is_the_same_every_time(judge):
     assert make_finite(case(DEEP_LOG), judge).case == make_finite(case(DEEP_LOG), judge).case
 

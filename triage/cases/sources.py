@@ -87,8 +87,13 @@ def open_one(word: str, options: CaseOptions, judges: Judges | None = None) -> C
         if not language_of(case.format).searches_inputs:
             return case
 
-        judge = judges.of(case.target, case.format)
-        return settled(case, judge, seed=options.seed or 0, dims=options.sizes)
+        return settled(
+            case,
+            judges.of(case.target, case.format),
+            free_weights=options.free_weights,
+            seed=options.seed or 0,
+            dims=options.sizes,
+        )
 
 
 def _opened(word: str, options: CaseOptions) -> Case:

@@ -113,7 +113,7 @@ def _remarks(case: Case) -> Iterator[str]:
     """What was changed about a case so that it can be judged."""
     from corpus.case import Remark
 
-    for kind in (Remark.CHANGED, Remark.FITTED, Remark.UNFIT):
+    for kind in (Remark.CHANGED, Remark.FREED, Remark.FITTED, Remark.UNFIT):
         yield from map(kind.note, case.remarks(kind))
 
 

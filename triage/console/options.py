@@ -117,6 +117,10 @@ class CaseOptions(StoreOptions):
     accept_invalid: Annotated[
         bool, _option("--accept-invalid", text="Judge models that the checker and the target reject, too.")
     ] = False
+    free_weights: Annotated[
+        bool,
+        _option("--free-weights", text="Change weights, too, where no inputs keep every value finite."),
+    ] = False
     trust: Annotated[
         bool, _option("--trust", text="Accept cases that run code: scripts and custom-op libraries.")
     ] = False
