@@ -9,7 +9,7 @@ import numpy as np
 
 from corpus.values import Tensor
 from oracles.relation.arithmetic import WHOLE, hull
-from oracles.relation.operator import Inverse, Operator, Solver
+from oracles.relation.operator import Inverse, Operator
 from oracles.relation.program import (
     ALONG,
     FIRST_OPSET,
@@ -23,7 +23,7 @@ from oracles.relation.program import (
     Scope,
     fits,
 )
-from oracles.relation.rules import hull_range, inside, inverted
+from oracles.relation.rules import hull_range, inside
 from oracles.relation.types import (
     F32,
     F64,
@@ -52,10 +52,6 @@ def _sequence(dtype: DType, shape: Shape) -> TensorType:
     return TensorType(made, shape)
 
 
-def _is_sequence(wanted: TensorType, least: int) -> bool:
-    return wanted.dtype in SEQUENCES and len(wanted.shape) > 0 and least <= wanted.shape[0] <= _MOST
-
-
 def _position(scope: Scope, count: int, *, past: bool = False) -> Operand:
     """Counted from either end; an insertion may go past the last one."""
     return scope.fix_scalar(scope.draws.between(-count, count if past else count - 1), I64)
@@ -70,11 +66,6 @@ def _sample_construct(scope: Scope, focus: Operand) -> Call:
 def _infer_construct(call: Call) -> tuple[TensorType, ...]:
     first = call.operand(0)
     return (_sequence(first.dtype, (len(call.operands), *first.shape)),)
-
-
-def _solve_construct(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    count, *shape = wanted.shape
-    return Call(tuple(scope.supply(element(wanted.dtype), tuple(shape)) for _ in range(count)))
 
 
 def _sample_empty(scope: Scope, focus: Operand) -> Call:
@@ -122,6 +113,10 @@ def _bound_insert(call: Call) -> tuple[Range, ...]:
     return (hull(operand.range for operand in call.present[:2]),)
 
 
+def _has_members(operator: Operator, wanted: TensorType, opset: int) -> bool:
+    return wanted.dtype in SEQUENCES and len(wanted.shape) > 0 and 1 <= wanted.shape[0] <= _MOST
+
+
 def _solve_insert(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     count, *shape = wanted.shape
     focus = scope.supply(wanted.dtype, (count - 1, *shape) if count > 1 else (0,))
@@ -137,17 +132,6 @@ def _sample_erase(scope: Scope, focus: Operand) -> Call | None:
 def _infer_erase(call: Call) -> tuple[TensorType, ...]:
     focus = call.operand(0)
     return (TensorType(focus.dtype, (focus.shape[0] - 1, *focus.shape[1:])),)
-
-
-def _solve_erase(operator: Operator, scope: Scope, wanted: TensorType) -> Call | None:
-    count, *shape = wanted.shape
-    return _sample_erase(scope, scope.supply(wanted.dtype, (count + 1, *shape)))
-
-
-def _recognise_erase(operator: Operator, wanted: TensorType, opset: int) -> bool:
-    return (
-        _is_sequence(wanted, 0) and wanted.shape[0] < _MOST and fits((wanted.shape[0] + 1, *wanted.shape[1:]))
-    )
 
 
 def _sample_at(scope: Scope, focus: Operand) -> Call | None:
@@ -180,11 +164,6 @@ def _bound_length(call: Call) -> tuple[Range, ...]:
     return (Range(count, count),)
 
 
-def _solve_length(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    shape = (scope.draws.between(0, 3), *scope.shape(1))
-    return Call((scope.supply(scope.draws.pick(operator.dtypes), shape),))
-
-
 def _sample_split(scope: Scope, focus: Operand) -> Call | None:
     """Into parts of one size, or of one each; then the axis may go."""
     axis = scope.axis(focus.rank)
@@ -204,30 +183,6 @@ def _infer_split(call: Call) -> tuple[TensorType, ...]:
     if call.optional(1) is None and not call.integer("keepdims", 1):
         part = replaced(focus.shape, axis)
     return (_sequence(focus.dtype, (focus.shape[axis] // size, *part)),)
-
-
-def _cut_axis(part: Shape) -> int | None:
-    """The first axis along which parts like this can have been cut."""
-    return next((axis for axis, dim in enumerate(part) if dim), None)
-
-
-def _recognise_split(operator: Operator, wanted: TensorType, opset: int) -> bool:
-    if not _is_sequence(wanted, 1) or element(wanted.dtype) not in operator.dtypes:
-        return False
-    count, *part = wanted.shape
-    axis = _cut_axis(tuple(part))
-    if axis is None:
-        return len(part) < MAX_RANK
-    return fits(replaced(tuple(part), axis, count * part[axis]))
-
-
-def _solve_split(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    count, *part = wanted.shape
-    dtype, axis = element(wanted.dtype), _cut_axis(tuple(part))
-    if axis is None:
-        return Call((scope.supply(dtype, wanted.shape),), {"axis": 0, "keepdims": 0})
-    focus = scope.supply(dtype, replaced(tuple(part), axis, count * part[axis]))
-    return Call((focus, scope.fix_scalar(part[axis], I64)), {"axis": axis})
 
 
 def _sample_join(scope: Scope, focus: Operand) -> Call | None:
@@ -252,26 +207,6 @@ def _infer_join(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(element(focus.dtype), shape),)
 
 
-def _recognise_join(operator: Operator, wanted: TensorType, opset: int) -> bool:
-    return sequence_of(wanted.dtype) in operator.dtypes and len(wanted.shape) > 0
-
-
-def _solve_join(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    """Join a sequence; it has one member unless an axis is a small count of elements."""
-    shape, draws = wanted.shape, scope.draws
-    small = [axis for axis, dim in enumerate(shape) if 1 <= dim <= _MOST]
-    if small and draws.chance(0.6):
-        axis = draws.pick(small)
-        part, count = replaced(shape, axis), shape[axis]
-        attributes: dict[str, Attribute] = {"axis": axis, "new_axis": 1}
-    else:
-        axis = draws.below(len(shape))
-        count = draws.pick([size for size in (1, 2, 3) if shape[axis] % size == 0])
-        part, attributes = replaced(shape, axis, shape[axis] // count), {"axis": axis}
-    dtype, made = _sequence(wanted.dtype, (count, *part))
-    return Call((scope.supply(dtype, made),), attributes)
-
-
 def container_entry(
     name: str, dtypes: tuple[DType, ...], ranks: range = ALONG, since: int = FIRST_OPSET
 ) -> Operator:
@@ -280,38 +215,28 @@ def container_entry(
     return Operator(name, Kind.CONTAINER, WHOLE, dtypes, ranks=ranks, since=since, realm=realm)
 
 
-def _sequence_of(least: int, solve: Solver) -> Inverse:
-    return Inverse(lambda operator, wanted, opset: _is_sequence(wanted, least), solve)
-
-
 _INSIDE = range(MAX_RANK)
 
 OPERATORS = (
     container_entry("SequenceConstruct", _LISTED, _INSIDE).by(
-        _sample_construct, _infer_construct, hull_range, _sequence_of(1, _solve_construct)
+        _sample_construct, _infer_construct, hull_range, None
     ),
     replace(container_entry("SequenceEmpty", _LISTED, _INSIDE), is_source=True).by(
         _sample_empty, _infer_empty, inside(0, 0), Inverse(_is_empty, _solve_empty)
     ),
     container_entry("SequenceInsert", SEQUENCES).by(
-        _sample_insert, _infer_insert, _bound_insert, _sequence_of(1, _solve_insert)
+        _sample_insert, _infer_insert, _bound_insert, Inverse(_has_members, _solve_insert)
     ),
-    container_entry("SequenceErase", SEQUENCES).by(
-        _sample_erase, _infer_erase, inverse=Inverse(_recognise_erase, _solve_erase)
-    ),
+    container_entry("SequenceErase", SEQUENCES).by(_sample_erase, _infer_erase, inverse=None),
     container_entry("SequenceAt", SEQUENCES).by(
         _sample_at, _infer_at, inverse=Inverse(_recognise_at, _solve_at)
     ),
     container_entry("SequenceLength", SEQUENCES).by(
         infer=lambda call: (TensorType(I64, ()),),
         bound=_bound_length,
-        inverse=inverted(range(1), _solve_length, I64),
+        inverse=None,
         content=_content_length,
     ),
-    container_entry("SplitToSequence", (F32, F64, I32, I64)).by(
-        _sample_split, _infer_split, inverse=Inverse(_recognise_split, _solve_split)
-    ),
-    container_entry("ConcatFromSequence", SEQUENCES).by(
-        _sample_join, _infer_join, inverse=Inverse(_recognise_join, _solve_join)
-    ),
+    container_entry("SplitToSequence", (F32, F64, I32, I64)).by(_sample_split, _infer_split, inverse=None),
+    container_entry("ConcatFromSequence", SEQUENCES).by(_sample_join, _infer_join, inverse=None),
 )
