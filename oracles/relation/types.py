@@ -87,11 +87,6 @@ NUMPY: dict[DType, np.dtype] = {dtype: DTYPES[int(dtype)] for dtype in TENSORS}
 _OF_NUMPY = {kind: dtype for dtype, kind in NUMPY.items()}
 
 
-def has_dtype(array: Tensor) -> bool:
-    """Whether the element type is one that programs are made of."""
-    return array.dtype.kind in "UO" or array.dtype in _OF_NUMPY
-
-
 def dtype_of(array: Tensor) -> DType:
     """The element type of an array."""
     return TEXT if array.dtype.kind in "UO" else _OF_NUMPY[array.dtype]
