@@ -112,18 +112,6 @@ def narrow(graph: Graph, node: Any) -> bool:
     return True
 
 
-def half_sums(graph: Graph, node: Any) -> bool:
-    """A product is computed in half precision."""
-    if node.op_type not in ("MatMul", "Gemm", "Conv") or graph.element(node.output[0]) != FLOAT:
-        return False
-    for i, name in enumerate(list(node.input)):
-        if name:
-            node.input[i] = graph.before(node, "Cast", name, to=HALF)
-            node = graph.graph.node[graph.wanted]
-    graph.after(node, "Cast", to=FLOAT)
-    return True
-
-
 def reciprocal(graph: Graph, node: Any) -> bool:
     """A quotient by a reciprocal of few bits."""
     if node.op_type != "Div" or graph.element(node.output[0]) != FLOAT:
@@ -170,86 +158,6 @@ def zero_point(graph: Graph, node: Any) -> bool:
     return True
 
 
-def channels(graph: Graph, node: Any) -> bool:
-    """The scales of channels, one further on."""
-    place = {"DequantizeLinear": 1, "BatchNormalization": 1, "LayerNormalization": 1}.get(node.op_type)
-    value = graph.value(node.input[place]) if place else None
-    if value is None or value.size < 2 or (value == value.ravel()[0]).all():
-        return False
-    node.input[place] = graph.constant(np.roll(value, 1))
-    return True
-
-
-def bound(graph: Graph, node: Any) -> bool:
-    """A bound moves by a twentieth."""
-    for i in (2, 1) if node.op_type == "Clip" else ():
-        value = graph.value(node.input[i]) if i < len(node.input) and node.input[i] else None
-        if value is not None and value.dtype.kind == "f" and np.isfinite(value).all() and value.any():
-            node.input[i] = graph.constant((value * 0.95).astype(value.dtype))
-            return True
-    if node.op_type in ("HardSigmoid", "Elu", "LeakyRelu"):
-        usual = {"HardSigmoid": 0.2, "Elu": 1.0, "LeakyRelu": 0.01}[node.op_type]
-        set_attribute(node, "alpha", attribute(node, "alpha", usual) * 0.95)
-        return True
-    return False
-
-
-def bias(graph: Graph, node: Any) -> bool:
-    """A bias is added twice."""
-    place = {"Conv": 2, "Gemm": 2, "LayerNormalization": 2, "ConvTranspose": 2}.get(node.op_type, 9)
-    value = graph.value(node.input[place]) if len(node.input) > place else None
-    if value is None or not value.any():
-        return False
-    node.input[place] = graph.constant(value * value.dtype.type(2))
-    return True
-
-
-def gates(graph: Graph, node: Any) -> bool:
-    """Two gates of a recurrent cell change places."""
-    count = {"LSTM": 4, "GRU": 3}.get(node.op_type)
-    value = graph.value(node.input[1]) if count else None
-    if value is None:
-        return False
-    parts = np.split(value, count, axis=1)
-    node.input[1] = graph.constant(np.concatenate([parts[1], parts[0], *parts[2:]], axis=1))
-    return True
-
-
-def threshold(graph: Graph, node: Any) -> bool:
-    """A threshold or a comparison is another."""
-    other = {"Greater": "GreaterOrEqual", "Less": "LessOrEqual"}.get(node.op_type)
-    value = (
-        graph.value(node.input[3]) if node.op_type == "NonMaxSuppression" and len(node.input) > 3 else None
-    )
-    if value is not None:
-        node.input[3] = graph.constant((value * 0.5).astype(value.dtype))
-        return True
-    if other:
-        node.op_type = other
-    return bool(other)
-
-
-def transposed(graph: Graph, node: Any) -> bool:
-    """A weight that is square is read the other way."""
-    value = graph.value(node.input[1]) if node.op_type in ("MatMul", "Gemm") else None
-    if value is None or value.ndim != 2 or value.shape[0] != value.shape[1]:
-        return False
-    node.input[1] = graph.constant(np.ascontiguousarray(value.T))
-    return True
-
-
-def rounded(graph: Graph, node: Any) -> bool:
-    """It rounds another way."""
-    other = {"Round": "Floor", "Floor": "Round", "Ceil": "Round"}.get(node.op_type)
-    is_cut = node.op_type == "Cast" and graph.element(node.input[0]) == FLOAT
-    if is_cut and attribute(node, "to") in (TensorProto.INT32, TensorProto.INT64):
-        node.input[0] = graph.before(node, "Ceil", node.input[0])
-        return True
-    if other:
-        node.op_type = other
-    return bool(other)
-
-
 def factor(graph: Graph, node: Any) -> bool:
     """A constant factor is a hundredth greater."""
     for i, name in enumerate(node.input if node.op_type in ("Mul", "Div") else ()):
@@ -266,12 +174,8 @@ def factor(graph: Graph, node: Any) -> bool:
 
 
 WRONG: dict[str, Change] = {
-    change.__name__: change
-    for change in (
-        epsilon, narrow, half_sums, reciprocal, scale, zero_point, channels, bound, bias, gates, threshold,
-        transposed, rounded, factor,
-    )
-}  # fmt: skip
+    change.__name__: change for change in (epsilon, narrow, reciprocal, scale, zero_point, factor)
+}
 
 
 FEW = 3

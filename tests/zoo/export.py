@@ -22,43 +22,24 @@ def export(
     *,
     dynamo: bool,
     opset: int = 18,
-    free: Mapping[str, Dynamic] | None = None,
+    free: Mapping[str, Dynamic],
 ) -> dict[str, np.ndarray]:
     """Write a network by torch's exporter and return its inputs by name.
 
-    `dynamo` chooses `torch.export`'s way, else it is TorchScript's. `free` names dims that stay symbolic.
+    `dynamo` chooses `torch.export`'s way, else it is TorchScript's, where `free` dims stay symbolic.
     """
     names = [f"in{i}" for i in range(len(arguments))]
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
-        options = (
-            {
-                "dynamic_shapes": [
-                    {k: torch.export.Dim(v) for k, v in (free or {}).get(n, {}).items()} for n in names
-                ]
-            }
-            if dynamo and free
-            else {"dynamic_axes": {k: dict(v) for k, v in free.items()}}
-            if free
-            else {}
-        )
+        options = {} if dynamo else {"dynamic_axes": {k: dict(v) for k, v in free.items()}}
         torch.onnx.export(
             net.eval(), tuple(arguments), str(path), input_names=names, opset_version=opset,
             dynamo=dynamo, external_data=False, **options,
         )  # fmt: skip
     wanted = {value.name for value in onnx.load(path).graph.input}
     pairs = zip(names, arguments, strict=True)
-    return {name: as_array(value) for name, value in pairs if name in wanted}
-
-
-def as_array(tensor: torch.Tensor) -> np.ndarray:
-    """A tensor as numpy has it; bfloat16 by ml_dtypes."""
-    if tensor.dtype == torch.bfloat16:
-        import ml_dtypes
-
-        return tensor.detach().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
-    return tensor.detach().numpy()
+    return {name: value.detach().numpy() for name, value in pairs if name in wanted}
 
 
 def quantise(path: Path, target: Path, inputs: Mapping[str, np.ndarray], way: str) -> None:

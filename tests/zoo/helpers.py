@@ -96,31 +96,6 @@ def labels(rng: np.random.Generator) -> tuple[onnx.ModelProto, Inputs]:
     return _model(graph), {"word": np.array([["a"], ["c"], ["b"]], dtype=object)}
 
 
-def whiten(rng: np.random.Generator) -> tuple[onnx.ModelProto, Inputs]:
-    """A pipeline of a projection and kernels: distances, exponentials, logarithms of sums."""
-    nodes = [
-        helper.make_node("Sub", ["x", "mean"], ["c"]),
-        helper.make_node("Div", ["c", "deviation"], ["s"]),
-        helper.make_node("Gemm", ["s", "axes", "bias"], ["z"], alpha=1.0, transB=1),
-        helper.make_node("Unsqueeze", ["z", "one"], ["u"]),
-        helper.make_node("Sub", ["u", "centres"], ["d"]),
-        helper.make_node("ReduceSumSquare", ["d"], ["far"], axes=[2], keepdims=0),
-        helper.make_node("Mul", ["far", "gamma"], ["g"]),
-        helper.make_node("ReduceLogSumExp", ["g"], ["l"], axes=[1], keepdims=1),
-        helper.make_node("Sub", ["g", "l"], ["y"]),
-    ]
-    weights = _weights(rng, mean=[4], axes=[3, 4], bias=[3], centres=[1, 5, 3])
-    weights += [
-        numpy_helper.from_array(np.array([0.5, 1, 2, 0.7], "f4"), "deviation"),
-        numpy_helper.from_array(np.array([-0.5], "f4"), "gamma"),
-        numpy_helper.from_array(np.array([1]), "one"),
-    ]
-    graph = helper.make_graph(
-        nodes, "whiten", [_value("x", ["rows", 4])], [_value("y", ["rows", 5])], weights
-    )
-    return _model(graph), {"x": rng.normal(size=(3, 4)).astype("f4")}
-
-
 def gatherer(rng: np.random.Generator) -> tuple[onnx.ModelProto, Inputs]:
     """A Loop that carries a state and collects steps into a sequence, which is then concatenated."""
     body = helper.make_graph(
@@ -153,27 +128,3 @@ def gatherer(rng: np.random.Generator) -> tuple[onnx.ModelProto, Inputs]:
     weights = [*_weights(rng, w=[4, 4]), numpy_helper.from_array(np.array(3), "trips")]
     graph = helper.make_graph(nodes, "gatherer", [_value("x", [1, 4])], [_value("y", [1, 4])], weights)
     return _model(graph), {"x": rng.normal(size=(1, 4)).astype("f4")}
-
-
-def chosen(rng: np.random.Generator) -> tuple[onnx.ModelProto, Inputs]:
-    """An If whose condition is computed from the data; the branches catch outer values."""
-
-    def branch(name: str, operator: str) -> onnx.GraphProto:
-        nodes = [
-            helper.make_node(operator, ["h", "w"], [f"{name}_m"]),
-            helper.make_node("Relu", [f"{name}_m"], [name]),
-        ]
-        return helper.make_graph(nodes, name, [], [_value(name, [2, 4])])
-
-    nodes = [
-        helper.make_node("Sigmoid", ["x"], ["h"]),
-        helper.make_node("ReduceSum", ["x"], ["total"], keepdims=0),
-        helper.make_node("Greater", ["total", "zero"], ["is_positive"]),
-        helper.make_node("If", ["is_positive"], ["z"],
-                         then_branch=branch("a", "MatMul"), else_branch=branch("b", "Gemm")),
-        helper.make_node("LpNormalization", ["z"], ["y"], axis=1, p=2),
-    ]  # fmt: skip
-    weights = _weights(rng, w=[4, 4])
-    weights.append(numpy_helper.from_array(np.array(0, "f4"), "zero"))
-    graph = helper.make_graph(nodes, "chosen", [_value("x", [2, 4])], [_value("y", [2, 4])], weights)
-    return _model(graph), {"x": np.abs(rng.normal(size=(2, 4))).astype("f4")}

@@ -26,11 +26,10 @@ class Heads(nn.Module):
         self.value = nn.Linear(dim, dim // groups, bias=bias)
         self.out = nn.Linear(dim, dim, bias=bias)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, memory: Tensor | None = None) -> Tensor:
-        memory = x if memory is None else memory
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         query = self._split(self.query(x), self.heads)
         key, value = (
-            self._split(made(memory), self.heads // self.groups).repeat_interleave(self.groups, 1)
+            self._split(made(x), self.heads // self.groups).repeat_interleave(self.groups, 1)
             for made in (self.key, self.value)
         )
         if self.rotary:
@@ -102,11 +101,11 @@ class Block(nn.Module):
         return self.narrow(F.gelu(self.widen(x), approximate=self.act))
 
 
-def conv_norm_act(source: int, target: int, *, stride: int = 1, groups: int = 1, size: int = 3) -> nn.Module:
+def conv_norm_act(source: int, target: int, *, stride: int = 1) -> nn.Module:
     """Convolution, batch norm whose statistics are not the trivial ones, SiLU."""
     norm = nn.BatchNorm2d(target)
     with torch.no_grad():
         norm.running_mean.uniform_(-0.3, 0.3)
         norm.running_var.uniform_(0.5, 1.5)
-    conv = nn.Conv2d(source, target, size, stride, size // 2, groups=groups, bias=False)
+    conv = nn.Conv2d(source, target, 3, stride, 1, bias=False)
     return nn.Sequential(conv, norm, nn.SiLU())
