@@ -58,19 +58,7 @@ def pairwise(labels: Mapping[str, str], found: Mapping[str, str]) -> tuple[float
 Texts = Mapping[str, str]
 Clusters = dict[str, str]
 
-_PYTHON_FRAME = re.compile(r'^ *File "([^"\n]+)", line (\d+),? in (\S+)', re.M)
 _EXCEPTION = re.compile(r"^(?:[a-z_]\w*\.)*([A-Z]\w+): ?(.*)", re.M)
-_EXIT = re.compile(r"\[exit (\d+)\]")
-
-
-def nnsmith(texts: Texts) -> Clusters:
-    """NNSmith files a failure under the hash of its text."""
-    return {name: hashlib.sha1(text.encode()).hexdigest() for name, text in texts.items()}
-
-
-def clusterfuzz(texts: Texts) -> Clusters:
-    """ClusterFuzz's crash state: the kind of failure and the three innermost frames' functions."""
-    return {name: f"{_kind(text)} {_frames(text)[:3]}" for name, text in texts.items()}
 
 
 def oatest(texts: Texts) -> Clusters:
@@ -89,20 +77,9 @@ def drain(texts: Texts, alike: float = 0.5, depth: int = 2) -> Clusters:
     return found
 
 
-def _kind(text: str) -> str:
-    raised, code = _EXCEPTION.findall(text[text.rfind("Traceback") :]), _EXIT.findall(text)
-    return raised[0][0] if raised else f"exit {code[-1]}" if code else ""
-
-
 def _message(text: str) -> str:
     raised = _EXCEPTION.findall(text[text.rfind("Traceback") :])
     return " ".join(raised[0]) if raised else (text.strip().splitlines() or [""])[0]
-
-
-def _frames(text: str) -> list[str]:
-    """The functions of a trace, innermost first."""
-    functions = [function for _, _, function in _PYTHON_FRAME.findall(text)]
-    return functions if "most recent call first" in text else functions[::-1]
 
 
 def _parsed(text: str) -> str:
@@ -121,8 +98,6 @@ def _place(templates: list[list[str]], words: list[str], alike: float) -> int:
 
 
 METHODS: dict[str, Callable[[Texts], Clusters]] = {
-    "NNSmith's hash": nnsmith,
-    "ClusterFuzz-like": clusterfuzz,
     "OATest's": oatest,
     "Drain on our parse": drain,
     "ours, L1": lambda texts: {name: trace_signature(text).digest for name, text in texts.items()},
