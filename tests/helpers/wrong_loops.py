@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from corpus.tir.forms import FORMS, SIGNED, integer_range, is_integer, is_pointer, parts
+from corpus.tir.forms import FORMS, SIGNED, is_integer, is_pointer, parts
 from corpus.tir.tree import Bind, Block, Body, Declare, For, Function, If, Module, Stmt, Store
 from corpus.tir.values import (
     Binary,
@@ -22,7 +22,6 @@ from corpus.tir.values import (
     Select,
     Unary,
     Var,
-    literal,
     type_of,
 )
 from corpus.tir.walk import expressions, free_name, map_expressions, map_statements, walk
@@ -154,24 +153,6 @@ def _stale(function: Function) -> Function:
     return replace(function, body=read_once(map_statements(function.body, changed)))
 
 
-def _capped(expr: Expr) -> Expr:
-    """A cast to floats of eight bits that ends where other such types do."""
-    if not isinstance(expr, Cast) or not expr.dtype.startswith("float8"):
-        return expr
-    return replace(expr, value=Binary("min", expr.value, literal(240, type_of(expr.value))))
-
-
-def _saturated_to_four(expr: Expr) -> Expr:
-    """A cast to integers of four bits that ends at the ends of their range."""
-    if not isinstance(expr, Cast) or not is_integer(expr.dtype) or not is_integer(type_of(expr.value)):
-        return expr
-    before, (low, high) = type_of(expr.value), integer_range(expr.dtype)
-    if parts(expr.dtype).bits != 4 or parts(before).bits <= 4:
-        return expr
-    least = Binary("max", expr.value, literal(max(low, integer_range(before)[0]), before))
-    return replace(expr, value=Binary("min", least, literal(high, before)))
-
-
 def _open_tail(function: Function) -> Function:
     """A loop of an open size runs over whole fours."""
 
@@ -210,20 +191,6 @@ def _from_the_start(call: Call) -> Call:
     return replace(call, args=tuple(map(whole, call.args)))
 
 
-def _first_sizes(function: Function) -> Function:
-    """Every call of a function gets the numbers of the first call."""
-    known: dict[tuple[str, int], Expr] = {}
-
-    def changed(call: Call) -> Call:
-        numbers = (
-            known.setdefault((call.callee, place), arg) if isinstance(arg, Const) else arg
-            for place, arg in enumerate(call.args)
-        )
-        return replace(call, args=tuple(numbers))
-
-    return _calls(changed)(function)
-
-
 WRONG: dict[str, Callable[[Function], Function]] = {
     "overflow": _on_expressions(_narrowed),
     "floor division": _on_expressions(_truncated),
@@ -237,12 +204,9 @@ WRONG: dict[str, Callable[[Function], Function]] = {
     "stride": _without_strides,
     "extent": _on_loops(lambda extent: extent & 255),
     "stale read": _stale,
-    "eight bits": _on_expressions(_capped),
-    "four bits": _on_expressions(_saturated_to_four),
     "open tail": _open_tail,
     "aliased call": _calls(_one_memory),
     "passed element": _calls(_from_the_start),
-    "sizes of calls": _first_sizes,
 }
 """By what goes wrong: the function that a mistaken pass would leave; twelve, then those of later forms."""
 

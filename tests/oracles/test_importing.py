@@ -56,12 +56,6 @@ SCRIPTS = {
         ["Tensor.sum", "operator.gt", "torch.ops.higher_order.cond", "torch.sin", "torch.cos"],
         "",
     ),
-    "gradients that the model takes": (
-        "w = torch.ones(2, 2, requires_grad=True)\n"
-        "model = lambda x: torch.autograd.grad((x @ w).exp().sum(), w)[0]\ninputs = (torch.ones(2, 2),)",
-        ["mm", "exp", "mul", "mm"],
-        "",
-    ),
     "gradients that the script takes afterwards": (
         "model = torch.nn.Linear(2, 1, bias=False)\ninputs = (torch.ones(1, 2),)\n"
         "torch.compile(model)(*inputs).sum().backward()",
@@ -72,12 +66,6 @@ SCRIPTS = {
         "model = lambda x: x + 1 if x.sum() > 0 else x - 1\ninputs = (torch.ones(2),)",
         ["add"],
         "the model decides by values",
-    ),
-    "autocast": (
-        "w = torch.ones(2, 2)\ndef model(x):\n    with torch.autocast('cpu'):\n        return x @ w\n"
-        "inputs = (torch.ones(2, 2),)",
-        ["_to_copy", "_to_copy", "mm"],
-        "",
     ),
 }
 

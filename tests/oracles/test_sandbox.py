@@ -80,22 +80,6 @@ def test_an_array_comes_back_as_it_was(sandbox, name, shape):
     assert (found.dtype, found.shape, found.tobytes()) == (value.dtype, value.shape, value.tobytes())
 
 
-TEXTS = np.array(["", "a", "ü\U0001f600", "line\nbreak", "a\0b"])
-
-
-@pytest.mark.parametrize("value", [TEXTS, np.array([["x"], ["y"]]), np.array("one"), np.zeros((0, 2), "U1")])
-def test_strings_come_back_as_they_were(sandbox, value):
-    found = echo(sandbox, value)
-
-    assert found.dtype.kind == "U"
-    assert (found.tolist(), found.shape) == (value.tolist(), value.shape)
-
-
-@pytest.mark.parametrize("value", [None, [], [np.ones(2), np.zeros((0, 3), ml_dtypes.bfloat16)]], ids=repr)
-def test_sequences_and_absent_values_come_back_as_they_were(sandbox, value):
-    assert repr(echo(sandbox, value)) == repr(value)
-
-
 def test_a_program_that_writes_to_its_input_does_not_spoil_the_next_config(sandbox):
     runs = sandbox.run(Job(b"scribble", {"x": np.ones(3)}, (PLAIN, PLAIN)))
 

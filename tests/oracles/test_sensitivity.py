@@ -207,18 +207,6 @@ def test_a_quantisation_within_a_function_may_reach_a_neighbouring_step_too(judg
     assert judge.verdict(case).outcome is Outcome.PASS
 
 
-def test_so_do_floats_whose_dims_no_inference_knows(judge):
-    model = of_integer_weights("MatMul", 4, [55, -128, 57, 55, 54, -1, 3, 9, 127, 0, 1, 2], 55)
-    picked = onnx.helper.make_node("Compress", ["x", "which"], ["few"], axis=0)
-    model.graph.node.insert(0, picked)
-    model.graph.node[-1].input[0] = "few"
-    model.graph.input.append(onnx.helper.make_tensor_value_info("which", onnx.TensorProto.BOOL, [2]))
-    model.graph.output[0].type.tensor_type.shape.dim[0].Clear()
-    x = np.array([[200, 0.3, -0.7, 0.9], [1, 2, 3, 4]], F)
-    case = Case("onnx", model.SerializeToString(), {"x": x, "which": np.array([True, False])})
-    assert judge.verdict(case).outcome is Outcome.PASS
-
-
 def times(factor: float) -> Any:
     return lambda y: (y * factor).astype(F)
 

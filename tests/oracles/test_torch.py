@@ -12,7 +12,6 @@ from corpus.graphs.program import Binding
 from corpus.target import Target
 from corpus.values import Value
 from generators.strategies.fresh import COMPANIONS
-from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.numerics.rewrites import left_open_by_graph
@@ -199,13 +198,6 @@ def test_the_lowering_that_a_failure_takes_is_named(inductor_judge):
     assert (found.level, found.minimal, found.unique) == ("inductor", ("lowerings.div",), True)
     assert {"joint_graph_passes.remove_noop_ops", "lowerings.neg"} <= set(found.fired)
     assert found.checks <= 12
-
-
-def test_what_does_less_comes_first():
-    backend = find_backend("inductor")
-    stages = backend.passes.stages(Config("inductor", (("backend", "inductor"),)))
-    assert [stage.label for stage in stages] == ["aot_eager", "aot_eager_decomp_partition"]
-    assert backend.passes.stages(stages[0]) == ()
 
 
 # Programs of the format `torch`: writes, memory, element types, what is open

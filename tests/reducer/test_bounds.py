@@ -17,7 +17,6 @@ from reducer.api import reduce_case
 from reducer.course import Options
 from reducer.engine.predicates import Bounds, JudgePool, PlainRuns
 from reducer.move import Hints, needed_operator, read_hints
-from reducer.moves.exhaust_small import proposals, subsets
 from reducer.moves.named_nodes import above
 from reducer.moves.names import renamed
 from reducer.result import covered, kept_nodes
@@ -105,19 +104,6 @@ def test_a_candidate_that_does_not_run_is_not_asked_for(judge):
     assert not Bounds("Concat").hold(good), "the operator that fails is gone"
     assert Bounds().hold(broken)
     pool.close()
-
-
-def test_a_subset_is_looked_at_with_every_choice_of_what_it_reads(judge):
-    text = "g (float[2] x) => (float[2] y) { a = Neg(x) b = Abs(a) y = Add(b, a) }"
-    subject = subject_of(judge, case_of(model_of(text)))
-    assert sorted(map(sorted, subsets(subject))) == [[0], [0, 1], [0, 2], [1], [1, 2], [2]]
-    found = [proposal() for proposal in proposals(subject, frozenset([0, 2]))]
-    ways = [
-        (len(each.graph_inputs), len(each.initializers), list(each.nodes[-1].input))
-        for each in found
-        if each is not None
-    ]
-    assert ways == [(2, 0, ["b", "a"]), (1, 1, ["b", "a"]), (1, 0, ["a", "a"])]
 
 
 def test_what_is_called_minimal_says_what_was_asked(tmp_path):

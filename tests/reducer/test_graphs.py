@@ -25,7 +25,6 @@ from reducer.moves.graphs.bodies import see_through_tuples, shrink_graph_bodies,
 from reducer.moves.graphs.forms import (
     drop_parameters,
     plain_dtypes,
-    plain_graph_names,
     plain_types,
     return_alone,
     return_earlier,
@@ -92,12 +91,6 @@ def test_a_cut_becomes_an_input_only_where_an_input_had_a_part_in_it():
     assert list(found.program.constants) == ["k"]
 
 
-def test_a_binding_that_reads_a_tuple_goes_with_what_made_it():
-    found = keep_bindings(subject(), frozenset([4, 6]), False)
-    assert [binding.name for binding in found.program.main.bindings] == ["e"]
-    assert list(found.inputs) == ["d"]
-
-
 def test_a_link_takes_an_operand_of_the_same_type():
     found = keep_bindings(subject(), frozenset([0, 7]), True)
     assert found.program.main.bindings[1].reads == ("a", "k")
@@ -147,10 +140,6 @@ def test_what_the_framework_finds_ill_formed_is_no_candidate():
     refusing = replace(subject(), describe=lambda program, inputs: {"error": "no"})
     assert change_flow(refusing, grown) is None
     assert change_flow(subject(), grown) is not None
-
-
-def test_plain_names_are_smaller():
-    assert size(searched(plain_graph_names(subject(), Hints()))) < size(subject())
 
 
 def test_only_moves_for_graphs_are_made_on_graphs():

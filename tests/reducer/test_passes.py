@@ -148,12 +148,6 @@ LOOP = (
     " y, s = Loop (n, t, x) <body = b (int64 i, bool ci, float[2] v) => (bool co, float[2] vo, float[2] so) {"
     " co = Identity (ci) e = Erf (v) vo = Add (e, a) so = Neg (vo) }> }"
 )
-NESTED = (
-    "g (float[2] x, bool c) => (float[2] y) <int64 n = {3}, bool t = {1}> { y = Loop (n, t, x) <"
-    "body = b (int64 i, bool ci, float[2] v) => (bool co, float[2] vo) { co = Identity (ci) vo = If (c) <"
-    "then_branch = th () => (float[2] p) { p = Erf (v) },"
-    "else_branch = el () => (float[2] r) { r = Exp (x) }> }> }"
-)
 SCAN = (
     "g (float[2] h, float[2,3] x) => (float[2] y, float[2,3] t) { y, s = Scan <num_scan_inputs = 1,"
     " scan_input_axes=[1], scan_output_axes=[1], body = b (float[2] hi, float[2] xi)"
@@ -243,19 +237,6 @@ def test_a_symbol_that_stands_for_two_axes_keeps_one_size(judge):
     assert np.asarray(driven.subject.inputs["x"]).shape == (4, 4)
     whole = drive(find_move(DIMS), subject, lambda model, inputs: True)
     assert np.asarray(whole.subject.inputs["x"]).shape == (1, 1)
-
-
-@pytest.mark.parametrize("length", [2, 7])
-def test_the_position_that_matters_may_be_the_last(judge, length):
-    subject = subject_of(
-        judge,
-        case_of(
-            model_of(f"g (float[{length}] x) => (float[{length}] y) {{ y = Relu (x) }}"),
-            {"x": np.arange(1, length + 1, dtype=np.float32)},
-        ),
-    )
-    driven = drive(find_move(DIMS), subject, lambda model, inputs: length in np.asarray(inputs["x"]))
-    assert np.asarray(driven.subject.inputs["x"]).tolist() == [length]
 
 
 def test_moves_have_names_of_their_own_and_an_order():
@@ -389,14 +370,6 @@ TABLES = {
             "Erf",
             'g (float[2] h, float[2] "y/xi") => (float[2] y, float[2,1] t) <int64[1] "y/axes1" = {1}> {'
             ' y = Add (h, "y/xi") "y/so" = Erf (y) s = Unsqueeze ("y/so", "y/axes1") t = Abs (s) }',
-        ),
-        "If in Loop: both go": Row(NESTED, "Erf", "g (float[2] x) => (float[2] y) { y = Erf (x) }"),
-        "If in Loop: the If stays": Row(
-            NESTED,
-            "If",
-            "g (float[2] x, bool c) => (float[2] y) { y = If (c) <"
-            "then_branch = th () => (float[2] p) { p = Erf (x) },"
-            "else_branch = el () => (float[2] r) { r = Exp (x) }> }",
         ),
     },
     "drop results of control flow": {

@@ -121,16 +121,6 @@ def test_another_order_puts_the_same_failures_together(tmp_path):
     assert found[0] == found[1] == found[2]
 
 
-def test_ingesting_everything_again_in_another_order_changes_no_id(store):
-    items = list(enumerate(families()))
-    for number, signature in items:
-        add(store, number, signature)
-    before = {number: get_failure(store, number + 1).cluster for number, _ in items}
-    for number, _ in reversed(items):
-        record_failure(store, healthy(number), verdict("boom"))
-    assert {number: get_failure(store, number + 1).cluster for number, _ in items} == before
-
-
 def test_a_signature_between_two_clusters_merges_them_into_the_older(store):
     one, two = ort(text(), "Add"), ort(text(1, 2, 4, 5, 6), "Add")
     first, second = add(store, 1, one), add(store, 2, two)

@@ -287,32 +287,3 @@ def test_both_start_a_hunt_with_options_that_there_are():
         assert "--cluster" in words
         known = {name for each in options(commands()["hunt"]) for name in names_of(each)}
         assert {word for word in words if re.match(r"--?[a-z]", word)} <= known
-
-
-def test_the_script_of_slurm_starts_a_head_workers_and_a_hunt_that_ends_in_good_order(tmp_path):
-    """On commands of our own that write down how they are called."""
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    (tools / "activate").write_text("")
-    says = {
-        "scontrol": "printf 'one\\ntwo\\nthree\\n'",
-        "srun": 'echo "srun $*" >> "$HOME/calls"; exec sleep 5',
-        "ray": '[ "$1 $2 $3" = "health-check --address one:6379" ]',
-        "crux": "trap 'echo ended >> \"$HOME/calls\"; exit 0' TERM\n"
-        'echo "crux $*" >> "$HOME/calls"; for i in $(seq 100); do /bin/sleep 0.1; done',
-    }
-    for name, text in says.items():
-        (tools / name).write_text(f"#!/bin/bash\n{text}\n")
-        (tools / name).chmod(0o755)
-    env = {"PATH": f"{tools}:{os.environ['PATH']}", "HOME": str(tmp_path), "ENVIRONMENT": str(tmp_path)}
-    env |= {"SLURM_JOB_NODELIST": "x[1-3]", "SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "32"}
-    script = subprocess.Popen(["bash", str(SLURM)], env=env, cwd=tmp_path, start_new_session=True)
-    calls = tmp_path / "calls"
-    assert waited_for(lambda: calls.exists() and "crux hunt" in calls.read_text())
-    script.terminate()
-    script.wait()
-    found = calls.read_text()
-    assert found.count("ray start --head") == 1
-    assert found.count("ray start --address=one:6379") == 2
-    assert "crux hunt --cluster one:6379 -j 95 --target ort" in found
-    assert found.rstrip().endswith("ended")

@@ -3,7 +3,6 @@
 import json
 import shutil
 from importlib.metadata import version
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -61,34 +60,6 @@ def test_early_builds_come_before_the_release_and_late_ones_after_it():
     wanted = ["1.9", "1.32.0.dev20261120", "1.32.0.dev20261121", "1.32.0rc1", "1.32", "1.32.0.post1"]
     assert sorted(set(wanted), key=order_of) == wanted
     assert order_of("2.13.0+cpu") == order_of("2.13")
-
-
-@pytest.fixture
-def cases(tmp_path: Path) -> Path:
-    """A case that fails now, under the names of what an earlier release is said to have shown."""
-    for name, shown in {"regressed": PASSES, "fails": None, "new": ("crash", "execute", "")}.items():
-        folder = tmp_path / "cases" / name
-        shutil.copytree(FOLDER / "relu-clip-not-float", folder)
-        facts = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
-        facts["shown"] = {"0.0.1": list(shown or next(iter(facts["shown"].values())))}
-        (folder / "expected.json").write_text(json.dumps(facts), encoding="utf-8")
-    return tmp_path / "cases"
-
-
-@pytest.mark.usefixtures("index")
-def test_each_word_is_said_of_cases_on_the_installed_release_and_remembered(tmp_path, cases, capsys):
-    common = ["--release", INSTALLED, "--no-corpus", "--json", "--db", str(tmp_path / "w.db")]
-    found = {}
-    for name in ("regressed", "fails", "new"):
-        code = run(["watch", str(cases / name), *common, "--db", str(tmp_path / f"{name}.db")])
-        (document,) = json.loads(capsys.readouterr().out)
-        found[name] = document
-        assert code == (name != "fails")
-        assert (document["release"], document[name]) == (INSTALLED, 1)
-    assert found["regressed"]["changes"][0]["since"] == "0.0.1"
-    healthy().save(tmp_path / "fine")
-    assert run(["watch", str(tmp_path / "fine"), *common]) == 0
-    assert json.loads(capsys.readouterr().out)[0]["passes"] == 1
 
 
 @pytest.mark.usefixtures("index")

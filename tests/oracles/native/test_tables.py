@@ -1,6 +1,5 @@
 """What a stripped library tells of itself: its functions, their blocks, names and files."""
 
-import ctypes
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -157,15 +156,6 @@ def names(sample: Path, watch: Watch, met: Met) -> set[str]:
         name = functions.name(int(table.blocks[block]))
         found.add(table.files[table.function_of[block]] if name.startswith("fn_") else name)
     return found
-
-
-def test_results_are_those_without_breakpoints(sample, tmp_path):
-    library = ctypes.CDLL(str(sample))
-    calls = [("loop", 20), ("choose", 2), ("choose", 9), ("catches", 1), ("area", 6), ("branch", 300)]
-    with watched(sample, tmp_path) as (sandbox, _):
-        assert sandbox.facts["breakpoints"] == ""
-        for name, argument in calls:
-            assert called(sandbox, f"{name}:{argument}").outputs["y"] == getattr(library, name)(argument)
 
 
 def test_each_test_tells_its_own_functions(sample, tmp_path):
