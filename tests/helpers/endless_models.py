@@ -44,20 +44,6 @@ def endless_loop(rounds: str = "constant") -> ModelProto:
     return whole([helper.make_node("Loop", [rounds, "go", "x"], ["y"], body=body)], constants)
 
 
-def nested_bodies(depth: int = 16, most: int = 4 << 20) -> ModelProto:
-    """An If in an If, each held twice, up to 4 MB: 2^16 graphs in little text."""
-    inner = helper.make_graph([helper.make_node("Neg", ["x"], ["o"])], "leaf", [], [value("o")])
-    for at in range(depth):
-        held = helper.make_node("If", ["c"], [f"o{at}"], then_branch=inner, else_branch=inner)
-        outer = helper.make_graph([held], "g", [], [value(f"o{at}")])
-        if outer.ByteSize() > most:
-            break
-        inner = outer
-    nodes: list[NodeProto] = list(inner.node)
-    nodes[-1].output[0] = "y"
-    return whole(nodes, [helper.make_tensor("c", TensorProto.BOOL, [], [True])])
-
-
 def doubling_shapes(times: int = 26) -> ModelProto:
     """A shape of 2^26 numbers, which inference follows one by one."""
     nodes = [helper.make_node("Shape", ["x"], ["s0"])]
@@ -77,7 +63,6 @@ def many_nodes(count: int = 200_000) -> ModelProto:
 ENDLESS: dict[str, Callable[[], ModelProto]] = {
     "functions that double": doubling_functions,
     "an endless loop": endless_loop,
-    "bodies held twice": nested_bodies,
     "shapes that double": doubling_shapes,
     "a long chain": many_nodes,
 }
