@@ -1,6 +1,7 @@
 """The course of one reduction: what is asked for, how the failure shows, the rounds, the confirmations."""
 
 import hashlib
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import astuple, dataclass, field, replace
@@ -38,7 +39,8 @@ class Options:
 
     `check` is a shell command; its exit code `check_exit` means interesting. Without a command the target's
     symptom is kept. `also` is a second command that must exit with 0. `private` allows nothing of the
-    original in the result. `thorough` asks for every subset of few nodes.
+    original in the result. `thorough` asks for every subset of few nodes. `clock` is what `minutes` are told
+    by, in seconds.
     """
 
     target: Target = field(default_factory=lambda: Target("ort"))
@@ -54,6 +56,7 @@ class Options:
     timeout: float = 300.0
     private: bool = False
     thorough: bool = False
+    clock: Callable[[], float] = time.monotonic
 
     def header(self, case: Case) -> Mapping[str, Any]:
         """The settings that must be equal for a journal to be reused."""

@@ -78,14 +78,14 @@ class Session:
         The best so far is written before anything else is made of it. A result that does not fail now, though
         the journal says so, is dropped with the journal's answers, and everything is asked anew.
         """
-        started = time.monotonic()
+        started, begun = time.monotonic(), self.options.clock()
         proven = self._case_of_a_finished_one()
         verdict = self._first_verdict()
         fault = self._memory_fault(verdict)
         subject = self._language.open(self.case, self.pool)
         only = self._failing_config(verdict)
         predicate, bounds = self._predicate(verdict, only, fault), self._bounds(verdict, subject)
-        gate = self._gate(predicate, journal, started, bounds)
+        gate = self._gate(predicate, journal, begun, bounds)
         course = self._course_of(gate, subject, verdict, Hints())
         try:
             with suppress(AllowanceSpent):
@@ -303,7 +303,7 @@ class Session:
         options = self.options
         deadline = begun + 60 * options.minutes if options.minutes is not None else float("inf")
         most = options.max_checks if options.max_checks is not None else float("inf")
-        decider = Decider(predicate, journal, Allowance(deadline, most), options.jobs)
+        decider = Decider(predicate, journal, Allowance(deadline, most, options.clock), options.jobs)
         return Gate(decider, self.case, partial(self._is_valid, bounds))
 
     def _is_valid(self, bounds: Bounds, subject: Subject) -> bool:

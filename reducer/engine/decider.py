@@ -91,14 +91,15 @@ class AllowanceSpent(Exception):
 
 @dataclass
 class Allowance:
-    """A bound on the search: a moment of the monotonic clock, and a number of checks."""
+    """A bound on the search: a moment of a clock, and a number of checks."""
 
     deadline: float = float("inf")
     max_checks: float = float("inf")
+    clock: Callable[[], float] = time.monotonic
 
     def spend(self, checks: int) -> None:
         """Raise `AllowanceSpent` if no check may follow this many."""
-        if checks >= self.max_checks or time.monotonic() >= self.deadline:
+        if checks >= self.max_checks or self.clock() >= self.deadline:
             raise AllowanceSpent
 
 

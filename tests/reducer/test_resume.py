@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -239,3 +240,13 @@ def test_a_spent_budget_leaves_the_best_so_far_and_more_budget_goes_on_from_ther
     assert finished(tmp_path) is None
     reduce_case(case, tmp_path, Options(**done.options))
     same_as(tmp_path, done.files)
+
+
+def test_minutes_are_told_by_the_clock_of_the_options(tmp_path):
+    case = network_with_weights()
+    still = reduce_case(case, tmp_path / "still", Options(minutes=1e-9, clock=lambda: 0.0))
+    assert still.is_minimal  # however long it takes by another clock
+    ticks = count()
+    ended = reduce_case(case, tmp_path / "ticking", Options(minutes=1, clock=lambda: 10.0 * next(ticks)))
+    assert not ended.is_minimal
+    assert ended.checks < still.checks
