@@ -18,13 +18,18 @@ from hypothesis import strategies as st
 from corpus.errors import UserError
 from corpus.target import Range, Target
 from tests.helpers.failing import clip_exception, verdict
-from triage.bisection.bisection import bisect_releases, changes, document, evenly, target_for, upcoming
+from triage.bisection.bisection import (
+    ReleaseResult,
+    bisect_releases,
+    changes,
+    document,
+    evenly,
+    release_result,
+    target_for,
+    upcoming,
+)
 from triage.bisection.environments import EnvironmentCache, Unavailable
 from triage.bisection.package_index import Interpreter, choose_interpreters, list_releases
-from triage.bisection.release_results import (
-    ReleaseResult,
-    release_result,
-)
 
 OWN = (sys.version_info.major, sys.version_info.minor)
 TAG = f"cp{OWN[0]}{OWN[1]}"

@@ -20,7 +20,7 @@ from tests.helpers.commands import completed
 from tests.helpers.counting import calls_of
 from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, model, verdict
 from tests.helpers.pages import Page
-from triage.bugs.failures import note_bisection, record_failure, record_reduction
+from triage.bugs.failures import record_failure, record_reduction
 from triage.bugs.known import SHIPPED, KnownIssue, read_known
 from triage.clustering.grouping import mark
 from triage.pages import bugs
@@ -162,9 +162,8 @@ def test_of_many_bugs_the_page_makes_what_comes_into_view(store, tmp_path, monke
 
 def test_a_bisection_and_wrong_values_are_drawn(store, tmp_path):
     tried = [{"release": "1.19.2", "shows": "passes"}, {"release": "1.20.0", "shows": "wrong"}]
-    note_bisection(
-        store, "C0001", {"first_bad": "1.20.0", "last_good": "1.19.2", "first_fixed": None, "tried": tried}
-    )
+    told = {"first_bad": "1.20.0", "last_good": "1.19.2", "first_fixed": None, "tried": tried}
+    store.log("bisected", "C0001", **told)
     values = [np.full(9, at) for at in range(2)]
     runs = [Run(Config("a"), Status.OK, Phase.EXECUTE, {"y": each}) for each in values]
     wrong = WrongResult("y", "optimised", "value", 1.0, first="y")

@@ -127,7 +127,7 @@ def store(tmp_path: Path):
     """A database with two runs, arms and decisions, and a name that is hostile."""
     with Store(tmp_path / "crux.db") as made:
         campaign = start_campaign(made, "ort", 0)
-        for run in (start_run(made, "hunt", "ort", {}, 0), start_run(made, "hunt", HOSTILE, {}, 0)):
+        for run in (start_run(made, "hunt", "ort", 0), start_run(made, "hunt", HOSTILE, 0)):
             for at in range(5):
                 keep_sample(
                     made, run, Sample(100 * at, 90 * at, at, 1000 * at, 0, at, 1, 2, float(at), 2**27)
@@ -240,7 +240,7 @@ def test_the_page_is_served_to_this_machine_by_its_own_name_alone(store):
 
 
 def test_what_is_kept_of_a_long_run_stays_small_and_its_sums_stay_right(store):
-    run = start_run(store, "hunt", "ort", {}, 0)
+    run = start_run(store, "hunt", "ort", 0)
     with store.transaction():
         for at in range(2 * MOST_ROWS + 10):
             keep_sample(store, run, Sample(at, at, 0, 0, 0, 0, 0, 0, 0.0, 0))

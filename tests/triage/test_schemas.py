@@ -10,8 +10,7 @@ import pytest
 from tests.helpers.failing import clip_exception, healthy, verdict
 from tests.house.reference import commands
 from tests.triage.test_newest import with_a_bug
-from triage.bisection.bisection import Bisection, document
-from triage.bisection.release_results import GOOD, ReleaseResult
+from triage.bisection.bisection import GOOD, Bisection, ReleaseResult, document
 from triage.bugs.failures import record_failure
 from triage.bugs.overview import overview_with_states
 from triage.cli import run

@@ -293,11 +293,6 @@ def names_of(failure: Failure) -> tuple[str, ...]:
     return failure.cluster_name, failure.name, failure.case_id, failure.best_case
 
 
-def note_bisection(store: Store, name: str, document: Mapping[str, Any]) -> None:
-    """Keep the answer of `crux bisect` as an event of what it was asked for."""
-    store.log(BISECTED, name, **document)
-
-
 def bisection_of(store: Store, names: Sequence[str]) -> dict[str, Any]:
     """The newest answer of `crux bisect` for any of these names; empty if none was asked."""
     found = last_event(store, BISECTED, names)

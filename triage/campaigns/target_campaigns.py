@@ -101,7 +101,7 @@ class Fuzzer:
         self._teaching = CoverageSync(store, str(target), options.seed, plan.shard)
         self.seed = self._teaching.seed
         self.tally = Tally()
-        self.run = start_run(store, command, str(target), environment, self.seed)
+        self.run = start_run(store, command, str(target), self.seed)
         self._stack = ExitStack()
         self._testers = Testers([], "")
         self._under_way: Generator[Tested, None, None] | None = None

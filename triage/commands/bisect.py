@@ -42,8 +42,7 @@ def bisect(
 
     from corpus.target import Range
     from oracles.backends import find_backend
-    from triage.bisection.bisection import bisect_case, found_on, is_kept, target_for
-    from triage.bisection.release_results import Settings
+    from triage.bisection.bisection import Settings, bisect_case, found_on, is_kept, target_for
     from triage.cases.sources import open_to_run
     from triage.console.status import progress
 

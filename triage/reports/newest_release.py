@@ -9,9 +9,9 @@ from corpus.target import Target, order_of
 from oracles.judge import Judge
 from oracles.sandbox.processes import SandboxError
 from oracles.verdict import Outcome, Verdict
+from triage.bisection.bisection import GOOD, SymptomClasses, release_result
 from triage.bisection.environments import Place, Sources, Unavailable
 from triage.bisection.package_index import Newest, newest_of
-from triage.bisection.release_results import GOOD, SymptomClasses, release_result
 from triage.cases.sources import Judges
 from triage.console.foot import doing
 from triage.console.options import CaseOptions

@@ -3,7 +3,6 @@
 Each of these stays small however long a campaign is: where a run has too many rows, every other one goes.
 """
 
-import hashlib
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -99,15 +98,11 @@ def _unpacked(content: bytes) -> dict[str, Any]:
     return found
 
 
-def start_run(
-    store: Store, command: str, target: str, environment: Mapping[str, Any], first_seed: int
-) -> int:
+def start_run(store: Store, command: str, target: str, first_seed: int) -> int:
     """Add a running campaign; its number."""
+    values = {"command": command, "target": target, "next_seed": first_seed}
     with store.transaction():
-        values = {"command": command, "target": target, "environment": _keep_environment(store, environment)}
-        return store.insert(
-            "runs", {**values, "started": now(), "status": "running", "next_seed": first_seed}
-        )
+        return store.insert("runs", {**values, "started": now(), "status": "running"})
 
 
 def update_run(store: Store, run: int, *, next_seed: int, tests: int, valid: int, failures: int) -> None:
@@ -132,13 +127,6 @@ def run_totals(store: Store) -> dict[str, int]:
     """Count the `tests` of all runs, and the `valid` ones."""
     row = store.row("SELECT coalesce(sum(tests), 0) AS tests, coalesce(sum(valid), 0) AS valid FROM runs")
     return dict(row or {})
-
-
-def _keep_environment(store: Store, environment: Mapping[str, Any]) -> int:
-    document = dump(dict(environment))
-    digest = hashlib.sha256(document.encode()).hexdigest()
-    store.write("INSERT OR IGNORE INTO environments (digest, document) VALUES (?, ?)", (digest, document))
-    return int(store.value("SELECT id FROM environments WHERE digest = ?", (digest,)))
 
 
 MOST_ROWS = 2000

@@ -39,7 +39,7 @@ def own_file(database: Path) -> Path:
 NUMBERS = frozenset(
     (
         *("blocks", "blocks_met", "bytes", "campaign", "checks", "cluster", "coverage", "cpu", "distance"),
-        *("earned", "environment", "failures", "first_seed", "functions", "functions_met", "gained"),
+        *("earned", "failures", "first_seed", "functions", "functions_met", "gained"),
         *("memory", "next_seed", "pinned", "ready", "run", "score", "seen", "tests", "valid", "version"),
         *("waiting", "watch"),
     )

@@ -159,14 +159,9 @@ class _Merge:
             )
 
     def _merge_runs(self) -> dict[int, int]:
-        environments = {}
-        for row in self.other.rows("SELECT * FROM environments"):
-            self._add_once("environments", row)
-            sql = "SELECT id FROM environments WHERE digest = ?"
-            environments[row["id"]] = self.here.value(sql, (row["digest"],))
         runs = {}
         for row in self.other.rows("SELECT * FROM runs"):
-            self._add_once("runs", {**row, "environment": environments.get(row["environment"])})
+            self._add_once("runs", row)
             sql = "SELECT id FROM runs WHERE (command, target, started) = (?, ?, ?)"
             runs[row["id"]] = int(self.here.value(sql, (row["command"], row["target"], row["started"])) or 0)
         return runs

@@ -13,16 +13,10 @@ if TYPE_CHECKING:
 NAME = "tensorcrux"
 
 TABLES = """
-CREATE TABLE environments (
-    id INTEGER PRIMARY KEY,
-    digest TEXT NOT NULL UNIQUE,
-    document TEXT NOT NULL
-);
 CREATE TABLE runs (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     command TEXT NOT NULL,
     target TEXT NOT NULL,
-    environment INTEGER REFERENCES environments (id),
     started TEXT NOT NULL,
     ended TEXT,
     status TEXT NOT NULL,
