@@ -25,54 +25,39 @@ from corpus.graphs.program import GRAPH, REF, Binding, Graph, GraphProgram, Inpu
 from corpus.onnx.graph import initializer_names
 from corpus.onnx.types import element_type
 from corpus.values import Value
-from oracles.numerics.input_noise import Types, static_dims, tensor_types
-from oracles.operators import arithmetic_of
+from oracles.numerics.input_noise import static_dims, tensor_types
+from oracles.operators import find_operator
 from oracles.relation.open_checks import is_beyond
 
 Inputs = Mapping[str, Value]
 Rewrite = Callable[[ModelProto, Inputs], tuple[ModelProto, Inputs] | None]
-Chain = Callable[[str, Types], list[str]]
-"""The operators, of one operand each, to put behind a tensor of that name."""
 
-NEGATED = frozenset([TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.INT32])
 MOST_FOLDED = 1 << 20
 """Bytes of inputs that become constants."""
 
 _PREFIX = "crux_way_"
 
 
-def commute(model: ModelProto, inputs: Inputs) -> tuple[ModelProto, Inputs] | None:
-    """`a + b` as `b + a`."""
-    changed = deepcopy(model)
-    nodes = [node for node in changed.graph.node if arithmetic_of(node).commutes]
-    for node in nodes:
-        node.input[:] = list(node.input)[::-1]
-    return (changed, inputs) if nodes else None
-
-
-def insert_identities(model: ModelProto, inputs: Inputs) -> tuple[ModelProto, Inputs] | None:
-    """An Identity after every node."""
-    return _after_each(model, inputs, lambda name, types: ["Identity"])
-
-
 def insert_transposes(model: ModelProto, inputs: Inputs) -> tuple[ModelProto, Inputs] | None:
     """Return two Transposes that undo one another, after every node that makes a matrix or more."""
-
-    def pair(name: str, types: Types) -> list[str]:
-        dims = static_dims(types[name]) if name in types else None
-        return ["Transpose"] * 2 if dims is not None and len(dims) > 1 else []
-
-    return _after_each(model, inputs, pair)
-
-
-def insert_negations(model: ModelProto, inputs: Inputs) -> tuple[ModelProto, Inputs] | None:
-    """Return two Negs after every node that makes floats or int32: both change the sign exactly."""
-
-    def pair(name: str, types: Types) -> list[str]:
-        is_number = name in types and types[name].elem_type in NEGATED
-        return ["Neg"] * 2 if is_number else []
-
-    return _after_each(model, inputs, pair)
+    types, movable = tensor_types(model, inputs), find_operator("Transpose").dtypes
+    changed = deepcopy(model)
+    after: list[NodeProto] = []
+    for node in changed.graph.node:
+        after.append(node)
+        for index, name in enumerate(node.output):
+            dims = static_dims(types[name]) if name in types and types[name].elem_type in movable else None
+            if dims is not None and len(dims) > 1:
+                source, turned = f"{_PREFIX}{name}_0", f"{_PREFIX}{name}_1"
+                node.output[index] = source
+                after.append(helper.make_node("Transpose", [source], [turned]))
+                after.append(helper.make_node("Transpose", [turned], [name]))
+    if len(after) == len(model.graph.node):
+        return None
+    nodes = deepcopy(after)
+    del changed.graph.node[:]
+    changed.graph.node.extend(nodes)
+    return changed, inputs
 
 
 def feed_weights(model: ModelProto, inputs: Inputs) -> tuple[ModelProto, Inputs] | None:
@@ -108,10 +93,7 @@ def fold_inputs(model: ModelProto, inputs: Inputs) -> tuple[ModelProto, Inputs] 
 
 
 REWRITES: dict[str, Rewrite] = {
-    "operands commuted": commute,
-    "Identity after each node": insert_identities,
     "two Transposes after each node": insert_transposes,
-    "two Negs after each node": insert_negations,
     "weights as inputs": feed_weights,
     "inputs as weights": fold_inputs,
 }
@@ -121,33 +103,6 @@ def _tensor(name: str, value: np.ndarray) -> TensorProto:
     if value.dtype.kind == "U":
         return helper.make_tensor(name, element_type(value.dtype), value.shape, value.ravel().tolist())
     return numpy_helper.from_array(value, name)
-
-
-def _after_each(model: ModelProto, inputs: Inputs, chain: Chain) -> tuple[ModelProto, Inputs] | None:
-    """A chain of nodes after every tensor that a node of the main graph makes."""
-    types = tensor_types(model, inputs)
-    changed = deepcopy(model)
-    nodes = [new for node in changed.graph.node for new in _with_chains(node, types, chain)]
-    if len(nodes) == len(changed.graph.node):
-        return None
-    del changed.graph.node[:]
-    changed.graph.node.extend(nodes)
-    return changed, inputs
-
-
-def _with_chains(node: NodeProto, types: Types, chain: Chain) -> Iterator[NodeProto]:
-    changed = deepcopy(node)
-    after: list[NodeProto] = []
-    for index, name in enumerate(node.output):
-        links = list(chain(name, types)) if name in types else []
-        source = f"{_PREFIX}{name}_0" if links else name
-        changed.output[index] = source
-        for step, operator in enumerate(links, start=1):
-            target = name if step == len(links) else f"{_PREFIX}{name}_{step}"
-            after.append(helper.make_node(operator, [source], [target]))
-            source = target
-    yield changed
-    yield from after
 
 
 CASTS = re.compile(

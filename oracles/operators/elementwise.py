@@ -236,12 +236,12 @@ _OPEN_POWERS = {
     "an integer to a negative power": has_negative_exponent,
 }
 _SHIFTS = Arithmetic(Rounding.NOTHING, opens={"by as many bits as there are": shifts_too_far})
-_COMMUTES, _SUMS = replace(CHOOSES, commutes=True), Arithmetic(Rounding.TERMS, terms=of_operands)
-_ADDS = replace(ROUNDS, commutes=True, keeps_whole=True)
+_SUMS = Arithmetic(Rounding.TERMS, terms=of_operands)
+_ADDS = replace(ROUNDS, keeps_whole=True)
 
 OPERATORS = (
     _pair("Add", _ADDS, Kind.ARITHMETIC, _WIDE, _ADD, _NARROW),
-    _pair("Sub", replace(ROUNDS, keeps_whole=True), Kind.ARITHMETIC, _WIDE, _combined(sub), _NARROW),
+    _pair("Sub", _ADDS, Kind.ARITHMETIC, _WIDE, _combined(sub), _NARROW),
     _pair("Mul", replace(_ADDS, scales=True), Kind.ARITHMETIC, _WIDE, _combined(mul), _NARROW),
     Operator("Div", Kind.ARITHMETIC, replace(ROUNDS, scales=True), _WIDE, later=_NARROW, edges=WIDE).by(
         _sample_quotient, _JOINED, _bound_quotient, broadcasting(second=divisor)
@@ -263,12 +263,12 @@ OPERATORS = (
         _pair(name, WHOLE, Kind.LOGIC, INTEGERS, whole_type, {}, 18)
         for name in ("BitwiseAnd", "BitwiseOr", "BitwiseXor")
     ),
-    _test("Equal", _COMMUTES, Kind.COMPARE, (*NUMERIC, BOOL), {19: (TEXT,)}),
+    _test("Equal", CHOOSES, Kind.COMPARE, (*NUMERIC, BOOL), {19: (TEXT,)}),
     *(
         _test(name, CHOOSES, Kind.COMPARE, NUMERIC)
         for name in ("Greater", "Less", "GreaterOrEqual", "LessOrEqual")
     ),
-    *(_test(name, _COMMUTES, Kind.LOGIC, (BOOL,)) for name in ("And", "Or", "Xor")),
+    *(_test(name, CHOOSES, Kind.LOGIC, (BOOL,)) for name in ("And", "Or", "Xor")),
     Operator("Where", Kind.LOGIC, CHOOSES, (BOOL, F32, F64, F16, I32, I64, I8, U8, U32, TEXT)).by(
         _sample_where,
         shaped(joined, lambda call: call.operand(1).dtype),

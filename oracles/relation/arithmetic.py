@@ -57,7 +57,6 @@ class Arithmetic:
     `quantises`: it rounds its input to steps. `has_scale`: its second input is the width of these steps.
     `typed_by` names the attribute that holds the element type of the result.
     `reads_bits`: its result depends on the width of the elements. `asks_dims`: it reads dims and no values.
-    `commutes`: its two inputs may change places, and no bit changes.
     `keeps_whole`: whole numbers give a whole number, exact as long as no sum leaves the whole numbers of its
     type. `scales`: by a power of two the result is exact.
     `varies` gives the row of a node whose attributes decide; the others hold where it is absent.
@@ -76,7 +75,6 @@ class Arithmetic:
     typed_by: str = ""
     reads_bits: bool = False
     asks_dims: bool = False
-    commutes: bool = False
     keeps_whole: bool = False
     scales: bool = False
     dims_at: tuple[int, ...] = ()

@@ -13,7 +13,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.numerics.rewrites import REWRITES
+from oracles.numerics.rewrites import REWRITES, insert_transposes
 from oracles.optional import REPEATS, Asking, asked_oracles, find_asked, slower
 from oracles.optional import timed as timed_ways
 from oracles.probes.context import Context
@@ -64,6 +64,12 @@ def test_a_rewrite_changes_the_program_and_no_bit_of_its_results(judge, name):
     assert run.is_ok, run.message
     for output, value in expected.items():
         np.testing.assert_array_equal(run.outputs[output], value)
+
+
+def test_no_transposes_follow_a_type_that_transpose_does_not_take():
+    text = "g (float[2,3] x) => (float8e5m2[2,3] y) { y = Cast<to = 19>(x) }"
+    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 19]> {text}')
+    assert insert_transposes(model, {}) is None
 
 
 @pytest.mark.parametrize(
