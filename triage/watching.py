@@ -6,7 +6,7 @@ for one: equal in outcome, phase and kind.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -174,7 +174,10 @@ TOLD = (Change.REGRESSED, Change.NEW, Change.FIXED, Change.UNKNOWN)
 
 @dataclass(frozen=True)
 class Watch:
-    """The task of a watch: cases of a package, and the releases that are named, else all that are new."""
+    """The task of a watch: cases of a package, and the releases that are named, else all that are new.
+
+    `hunter` hunts on a target that is of a release, and gives the document of what that brought.
+    """
 
     store: Store
     options: CaseOptions
@@ -183,6 +186,7 @@ class Watch:
     shown: Progress
     wanted: tuple[str, ...] = ()
     nightly: bool = False
+    hunter: Callable[[Target, str], dict[str, Any]] | None = None
 
     @property
     def package(self) -> str:
@@ -213,6 +217,9 @@ class Watch:
             try:
                 with self.sources.open(release, self.shown) as place:
                     subjects, document = self._look(subjects, place)
+                    if self.hunter is not None:
+                        plain = target_for(self.package, Target(self.sources.backend))
+                        document["hunt"] = self.hunter(_at(plain, place), place.release)
             except Unavailable as error:
                 why = f"{self.package} {release} cannot be installed here: {error}"
                 self.shown.note(why)
@@ -273,7 +280,7 @@ class Watch:
 
     def _see(self, subject: Subject, place: Place, judges: Judges) -> Seen:
         plain = self._target(subject)
-        target = plain.with_setting("python", place.python) if place.python else plain
+        target = _at(plain, place)
         judge = judges.of(target, subject.case.format)
         case = replace(subject.case, target=target)
         last = before(subject.known, place.release)
@@ -296,6 +303,11 @@ class Watch:
             **{each.name.lower(): counts[each] for each in Change},
             "changes": [_told(*each) for wanted in TOLD for each in changes if each[1] is wanted],
         }
+
+
+def _at(target: Target, place: Place) -> Target:
+    """The target as the release at that place has it."""
+    return target.with_setting("python", place.python) if place.python else target
 
 
 def _told(subject: Subject, became: Change, seen: Seen) -> dict[str, Any]:
