@@ -45,13 +45,13 @@ def told(each: OneTest) -> Told:
 def outcomes(jobs: int, plan: Plan) -> list[Told]:
     with open_testers(CaseOptions(jobs=jobs), ORT, plan) as testers:
         assert testers.release
-        return list(map(told, fuzz(testers.all, seed=7, tests=100)))
+        return list(map(told, fuzz(testers.all, seed=1007, tests=100)))
 
 
 def test_one_and_two_processes_test_the_same_cases_with_the_same_outcomes():
     plan = Plan(nodes=5)
     alone = outcomes(1, plan)
-    assert [seed for seed, *_ in alone] == list(range(7, 107))
+    assert [seed for seed, *_ in alone] == list(range(1007, 1107))
     assert outcomes(2, plan) == alone
 
 
