@@ -18,7 +18,7 @@ from corpus.tir.script import print_text
 from corpus.tir.tree import Alloc, Block, Evaluate, For, Function, Match, Module, Store
 from corpus.tir.typing import FLOAT_FUNCTIONS, INTRINSICS, call_type
 from corpus.tir.values import Buffer, Call, Const, Load, Range, Region, Var
-from corpus.tir.walk import buffers, walk, with_buffer
+from corpus.tir.walk import buffers, with_buffer
 from generators import make_case
 from generators.tir.programs import make_program
 
@@ -64,15 +64,12 @@ def test_tvms_text_says_what_is_made_of_blocks(number):
 
 
 def test_what_is_matched_to_a_region_keeps_to_the_scope_and_the_alignment_of_its_source():
-    for module in OF_BLOCKS:
-        function = module.functions[module.entry]
-        for match in (each for each in walk(function) if isinstance(each, Match)):
-            (source,) = (each for each in buffers(function) if each.name == match.source.buffer)
-            changed = with_buffer(function, replace(source, align=16, scope="local"))
-            found = {each.name: (each.align, each.scope) for each in buffers(changed)}
-            assert found[source.name] == found[match.buffer.name] == (16, "local")
-            return
-    pytest.fail("nothing is matched")
+    source, zero = Buffer("A", (Const(4),), "float32"), (Const(0),)
+    match = Match(replace(source, name="M", offset=Var("o")), Region("A", (Range(Const(0), Const(4)),)))
+    block = Block("b", (), (), (), (Store("A", zero, Load("M", zero, "float32")),), matches=(match,))
+    changed = with_buffer(Function((source,), (block,)), replace(source, align=16, scope="local"))
+    found = {each.name: (each.align, each.scope) for each in buffers(changed)}
+    assert found["A"] == found["M"] == (16, "local")
 
 
 def assert_said(module: Module) -> None:
