@@ -23,7 +23,6 @@ from reducer.engine.predicates import JudgePool
 from reducer.move import Proposal
 from reducer.subject.base import Facts, NodeSubject, Subject
 from reducer.subject.graphs.subject import GraphSubject
-from reducer.subject.onnx.divergence import DivergedTensors
 
 S = TypeVar("S", bound=Subject)
 
@@ -43,7 +42,7 @@ class Language(Generic[S]):
     open: Callable[[Case, JudgePool], S]
     learn: Callable[[S, Judge, Case], tuple[S, str]] = lambda subject, judge, like: (subject, "")
     named_by_values: Callable[[S, Judge, Case, Config], tuple[str, ...]] = lambda *_: ()
-    divergence: Callable[[S, Judge, Case, Config], DivergedTensors] = lambda *_: DivergedTensors()
+    divergence: Callable[[S, Judge, Case, Config], tuple[str, ...]] = lambda *_: ()
     kept: Callable[[Case, S], tuple[int, ...]] = lambda *_: ()
 
     printed: Callable[[Case, Judge], Mapping[str, bytes]] = lambda case, judge: {}

@@ -10,7 +10,6 @@ from typing import Generic, TypeAlias, TypeVar
 from oracles.verdict import Outcome, Verdict
 from reducer.search import Items, SetSearch
 from reducer.subject.base import Subject
-from reducer.subject.onnx.divergence import DivergedTensors
 from reducer.subject.order import size
 
 S = TypeVar("S", bound=Subject)
@@ -31,7 +30,7 @@ class Hints:
 
     `stopped_at` is the result of the node at which the framework's own stack says that it stopped;
     `dims` are those that the framework knew of results that lead there, None of one without.
-    `divergence` is where the optimised run first differs from the un-optimised one. `witness` belongs to
+    `divergence` is what the optimiser made anew where the optimised run first differs. `witness` belongs to
     the last interesting candidate: pairs of a dim and a position along it.
     `operands` are those of the original's nodes, each by its first result. `looks` bounds what a look at
     candidates that seldom fail asks for. `accepts` says whether a candidate would be asked for at all.
@@ -42,7 +41,7 @@ class Hints:
     nodes: tuple[str, ...] = ()
     stopped_at: str = ""
     dims: Mapping[str, Sequence[str] | None] = field(default_factory=dict)
-    divergence: DivergedTensors = field(default_factory=DivergedTensors)
+    divergence: tuple[str, ...] = ()
     witness: tuple[tuple[int, int], ...] = ()
     operands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     looks: int = 3

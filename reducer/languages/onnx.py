@@ -13,7 +13,7 @@ from reducer.language import Language
 from reducer.move import Proposal
 from reducer.moves.exhaust_small import MOST_NODES, proposals, subsets
 from reducer.result import kept_nodes
-from reducer.subject.onnx.divergence import DivergedTensors, find_divergence, learn
+from reducer.subject.onnx.divergence import find_divergence, learn
 from reducer.subject.onnx.subject import OnnxSubject
 
 
@@ -28,16 +28,16 @@ def _learn(subject: OnnxSubject, judge: Judge, like: Case) -> tuple[OnnxSubject,
     return learn(subject, lambda case: record(judge.executor, case), like)
 
 
-def _parting(subject: OnnxSubject, judge: Judge, like: Case, config: Config) -> DivergedTensors:
+def _parting(subject: OnnxSubject, judge: Judge, like: Case, config: Config) -> tuple[str, ...]:
     """Find where values differ by a run of the program as the optimiser leaves it."""
     case = subject.case(like)
     optimised = judge.executor.optimised(case, config)
     if optimised is None:
-        return DivergedTensors()
+        return ()
     recording = record(judge.executor, replace(case, program=optimised.SerializeToString()))
     # what is plainly wrong tells more than the first rounding that differs
     plain = find_divergence(subject, optimised, recording.values, judge.tolerance)
-    return plain if plain.rewritten else find_divergence(subject, optimised, recording.values, judge.screen)
+    return plain or find_divergence(subject, optimised, recording.values, judge.screen)
 
 
 def _kept(case: Case, reduced: OnnxSubject) -> tuple[int, ...]:

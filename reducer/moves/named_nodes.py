@@ -1,19 +1,16 @@
 """The few nodes that the evidence names, before any search; wrong evidence costs two calls."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import TypeAlias
 
-import numpy as np
 import onnx
 
-from corpus.values import Tensor
 from reducer.move import Hints, Move, Search, first_of
 from reducer.search import Items
 from reducer.subject.base import NodeSubject
 from reducer.subject.onnx.nodesets import keep_nodes
-from reducer.subject.onnx.retype import change_tensors
 from reducer.subject.onnx.subject import OnnxSubject
 
 Dims: TypeAlias = Mapping[str, Sequence[str] | None]
@@ -175,47 +172,18 @@ def around(subject: NodeSubject, nodes: Items) -> Items:
 
 
 def keep_divergent_nodes(subject: OnnxSubject, hints: Hints) -> Search:
-    """Only the rewritten nodes; else those around them, then those above. Wrong evidence costs four calls.
-
-    Where their own results are wrong within the tolerance only, they first get values of many magnitudes,
-    then the nodes by which the difference grows.
-    """
-    rewritten = _makers(subject, hints.divergence.rewritten)
-    carriers = _makers(subject, hints.divergence.carriers)
-    if not rewritten or len(rewritten | carriers) >= len(subject.nodes):
+    """Only the rewritten nodes; else those around them, then those above. Wrong evidence costs four calls."""
+    rewritten = _makers(subject, hints.divergence)
+    if not rewritten or len(rewritten) >= len(subject.nodes):
         return subject
-    near = rewritten | (carriers or around(subject, rewritten))
-    keep = dict.fromkeys((near, *(above(subject, rewritten, steps) for steps in UPWARD)))
-    choices: list[Callable[[], OnnxSubject | None]] = [
-        partial(_keep_revalued if carriers else keep_nodes, subject, rewritten),
-        *(partial(keep_nodes, subject, each) for each in keep if each == near or len(each) <= MOST),
-    ]
-    return (yield from first_of(subject, choices))
+    near = rewritten | around(subject, rewritten)
+    further = (above(subject, rewritten, steps) for steps in UPWARD)
+    keep = dict.fromkeys((rewritten, near, *(each for each in further if len(each) <= MOST)))
+    return (yield from first_of(subject, [partial(keep_nodes, subject, each) for each in keep]))
 
 
 def _makers(subject: NodeSubject, names: Iterable[str]) -> Items:
     return frozenset(subject.producer[name] for name in names if name in subject.producer)
-
-
-def _keep_revalued(subject: OnnxSubject, keep: Items) -> OnnxSubject | None:
-    """The nodes `keep`, with values of many magnitudes flowing in."""
-    kept = keep_nodes(subject, keep)
-    return with_magnitudes(kept) if kept is not None else None
-
-
-def with_magnitudes(subject: OnnxSubject) -> OnnxSubject | None:
-    """The subject with every float input spread over both signs and several magnitudes."""
-    arrays = {name: subject.array(name) for name in subject.graph_inputs if name not in subject.initializers}
-    floats = {name: each for name, each in arrays.items() if each is not None and each.dtype.kind == "f"}
-    changed = {name: _magnitudes(array) for name, array in floats.items()}
-    return change_tensors(subject, changed) if changed else None
-
-
-def _magnitudes(array: Tensor) -> Tensor:
-    """1, -3, 1/3, -9, 1/9 … -81, 1/81, then with the other signs, and so on."""
-    index = np.arange(array.size)
-    steps = np.array([0, 1, -1, 2, -2, 3, -3, 4, -4])[index % 9]
-    return (np.where(index % 2, -1.0, 1.0) * 3.0**steps).reshape(array.shape).astype(array.dtype)
 
 
 MOVES = (

@@ -60,7 +60,7 @@ def _proposals(subject: OnnxSubject, hints: Hints) -> Iterator[Callable[[], Onnx
 
 def _subsets(subject: OnnxSubject, hints: Hints) -> Iterator[Items]:
     """Single nodes, then pairs; first those to which the evidence points, and those of several operands."""
-    blamed = {*hints.divergence.rewritten, *hints.nodes}
+    blamed = {*hints.divergence, *hints.nodes}
 
     def rank(index: int) -> tuple[bool, int]:
         return blamed.isdisjoint(subject.nodes[index].output), -len(subject.reads[index])

@@ -20,7 +20,7 @@ from reducer.move import Hints, needed_operator, read_hints
 from reducer.moves.named_nodes import above
 from reducer.moves.names import renamed
 from reducer.result import covered, kept_nodes
-from reducer.subject.onnx.divergence import DivergedTensors, find_divergence
+from reducer.subject.onnx.divergence import find_divergence
 from reducer.subject.onnx.nodesets import keep_nodes
 from reducer.subject.onnx.subject import OnnxSubject
 from tests.helpers.planting import plant_fault, reversed_operands
@@ -129,7 +129,7 @@ ORIGINAL = (
 )
 
 
-def part(judge: Judge, original: str, optimised: str) -> DivergedTensors:
+def part(judge: Judge, original: str, optimised: str) -> tuple[str, ...]:
     inputs: Mapping[str, Tensor] = {"x": np.array([1, -2, 3], np.float32)}
     case, other = case_of(model_of(original), inputs), case_of(model_of(optimised), inputs)
     values = record(judge.executor, other).values
@@ -139,33 +139,33 @@ def part(judge: Judge, original: str, optimised: str) -> DivergedTensors:
 @pytest.mark.parametrize(
     ("optimised", "expected"),
     {
-        "nothing is wrong": (ORIGINAL, DivergedTensors()),
-        "a node gone wrong": (ORIGINAL.replace("Erf", "Tanh"), DivergedTensors(("c",))),
+        "nothing is wrong": (ORIGINAL, ()),
+        "a node gone wrong": (ORIGINAL.replace("Erf", "Tanh"), ("c",)),
         "several nodes became one": (
             ORIGINAL.replace("b = Div (a, w) c = Erf (b) d = Mul (c, w)", "d = Erf (a)"),
-            DivergedTensors(("b", "c", "d")),
+            ("b", "c", "d"),
         ),
         "what only the optimised program has is seen through": (
             ORIGINAL.replace("b = Div (a, w) c = Erf (b)", "t = Erf (a) u = Identity (t) c = Identity (u)"),
-            DivergedTensors(("b", "c")),
+            ("b", "c"),
         ),
         "a folded constant under another name is no change": (
             ORIGINAL.replace("w = {1,2,4}", "v = {1,2,4}").replace(", w)", ", v)").replace("Exp", "Sin"),
-            DivergedTensors(("e",)),
+            ("e",),
         ),
     }.values(),
 )
-def test_a_parting_names_what_was_rewritten_and_what_shows_it(judge, optimised, expected):
+def test_a_parting_names_what_was_rewritten(judge, optimised, expected):
     assert part(judge, ORIGINAL, optimised) == expected
 
 
-def test_what_is_wrong_within_the_tolerance_is_named_with_what_makes_it_grow(judge):
+def test_what_is_wrong_within_the_tolerance_is_named_where_that_grows(judge):
     grows = (
         "g (float[3] x) => (float[3] y) <float[3] w = {2,2,2}, float[1] k = {1.009}> {"
         " a = Mul (x, w) b = Neg (a) c = Identity (b) d = Exp (c) y = Abs (d) }"
     )
     rewritten = grows.replace("b = Neg (a)", "t = Neg (a) b = Mul (t, k)")
-    assert part(judge, grows, rewritten) == DivergedTensors(("b",), ("c", "d"))
+    assert part(judge, grows, rewritten) == ("b",)
 
 
 # Which nodes of an original are left is told by the names of what they compute, through renaming

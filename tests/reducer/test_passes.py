@@ -14,7 +14,6 @@ from corpus.values import Value
 from oracles.judge import Judge
 from reducer.move import Hints
 from reducer.moves import all_moves
-from reducer.subject.onnx.divergence import DivergedTensors
 from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
 from tests.reducer.driving import (
@@ -101,13 +100,6 @@ LONGER = (
     + "".join(f" s{at + 1} = Cos (s{at})" for at in range(20))
     + " y = Neg (s20) }"
 )
-
-
-def test_where_a_difference_is_small_the_nodes_get_values_of_many_magnitudes(judge):
-    hints = Hints(divergence=DivergedTensors(("b",), ("c",)))
-    driven = _drive(judge, PARTED, Row(CHAIN, "Erf", hints=hints))
-    assert operators(driven.subject.model) == ["Erf"]
-    np.testing.assert_allclose(driven.subject.inputs["a"], [1, -3])
 
 
 def test_wrong_evidence_costs_two_checks(judge):
@@ -286,13 +278,7 @@ TABLES = {
             CHAIN,
             "Erf",
             "g (float[2] a) => (float[2] b) { b = Erf (a) }",
-            hints=Hints(divergence=DivergedTensors(("b",))),
-        ),
-        "and what makes the difference grow": Row(
-            LONG,
-            "Erf Exp",
-            "g (float[2] a) => (float[2] d) { b = Erf (a) c = Relu (b) d = Exp (c) }",
-            hints=Hints(divergence=DivergedTensors(("b",), ("c", "d"))),
+            hints=Hints(divergence=("b",)),
         ),
     },
     "drop operator types by cut": {

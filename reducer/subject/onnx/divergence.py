@@ -7,7 +7,7 @@ there to the nodes that the optimiser changed and at which the values begin to d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
@@ -36,30 +36,21 @@ class Grade(IntEnum):
     FAR = 2
 
 
-@dataclass(frozen=True, slots=True)
-class DivergedTensors:
-    """Tensors of the program, by name: what the optimiser made anew and differs, and what shows it.
-
-    The nodes that make `rewritten` are to blame. Where what they make is wrong within the tolerance only,
-    `carriers` are the tensors below by which it grows beyond.
-    """
-
-    rewritten: tuple[str, ...] = ()
-    carriers: tuple[str, ...] = ()
-
-
 def find_divergence(
     subject: OnnxView, optimised: onnx.ModelProto, values: Mapping[str, Value], tolerance: Tolerance
-) -> DivergedTensors:
-    """Find the tensors that differ before the first wrong output; empty if no value tells."""
+) -> tuple[str, ...]:
+    """The tensors that the optimiser made anew and that differ before the first wrong output.
+
+    The nodes that make them are to blame; there are none if no value tells.
+    """
     runs = _Runs(subject, optimised, values, tolerance)
     wrong = next((name for name in subject.graph_outputs if runs.grade(name) is Grade.FAR), None)
     if wrong is None:
-        return DivergedTensors()
+        return ()
     first = _first_far(runs, wrong)
-    changed, carriers = ([first], []) if runs.is_changed(first) else _changed_above(runs, first)
+    changed = [first] if runs.is_changed(first) else _changed_above(runs, first)
     made = {name for tensor in changed for name in runs.remade(tensor)}
-    return DivergedTensors(_ordered(subject, made), _ordered(subject, carriers))
+    return tuple(sorted(made, key=lambda name: subject.producer.get(name, -1)))
 
 
 def _first_far(runs: _Runs, name: str) -> str:
@@ -69,23 +60,19 @@ def _first_far(runs: _Runs, name: str) -> str:
     return name
 
 
-def _changed_above(runs: _Runs, first: str) -> tuple[list[str], list[str]]:
-    """The nearest changed tensors above, with the changed ones right above them; those on the way there."""
-    changed, carriers, todo, seen = list[str](), list[str](), [first], {first}
+def _changed_above(runs: _Runs, first: str) -> list[str]:
+    """The nearest changed tensors above, with the changed ones right above them."""
+    changed, todo, seen = list[str](), [first], {first}
     while todo:
         name = todo.pop()
         is_changed = runs.is_changed(name)
-        (changed if is_changed else carriers).append(name)
+        changed += [name] if is_changed else []
         for source in runs.sources(name):
             is_boundary = is_changed and not runs.is_changed(source)
             if source not in seen and not is_boundary and runs.grade(source) is not Grade.EQUAL:
                 seen.add(source)
                 todo.append(source)
-    return changed, carriers
-
-
-def _ordered(subject: OnnxView, names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(names, key=lambda name: subject.producer.get(name, -1)))
+    return changed
 
 
 @dataclass(frozen=True)
