@@ -22,10 +22,10 @@ from corpus.case import Case
 from corpus.format import Measure
 from corpus.onnx.graph import defined_names, walk_graphs, walk_model
 from oracles.abilities import language_of
+from oracles.failure_text import as_written, read_failure
+from oracles.normalise import parse_message, template
 from oracles.numerics.compare import Tolerance
 from oracles.numerics.mismatch_kind import mismatch_kind
-from oracles.text.failure_text import as_written, read_failure
-from oracles.text.normalise import parse_message, template
 from oracles.verdict import Frame, Outcome, Phase, Run, Status, Symptom, Verdict
 from oracles.worker.onnx import DOMAIN
 
@@ -75,8 +75,8 @@ def crash_site(frames: Sequence[Frame]) -> str:
 def symptom_of_run(outcome: Outcome, run: Run, names: Iterable[str] = (), side: str = "") -> Symptom:
     """The symptom of one run that did not end well; `names` are the model's own, to be dropped."""
     if run.status is Status.EXCEPTION:
-        from oracles.text.failure_text import native_site, wordless_site
-        from oracles.text.normalise import parse_message, template
+        from oracles.failure_text import native_site, wordless_site
+        from oracles.normalise import parse_message, template
 
         parsed = parse_message(run.message)
         text = template(parsed.rest, names)
@@ -91,7 +91,7 @@ def symptom_of_run(outcome: Outcome, run: Run, names: Iterable[str] = (), side: 
 
 def _of_crash(outcome: Outcome, run: Run, names: Iterable[str], side: str) -> Symptom:
     kind = signal_name(run.signal)
-    from oracles.text.normalise import template
+    from oracles.normalise import template
 
     # only an abort says why it died; what else stands on stderr belongs to no one failure
     message = template(run.message, names) if kind == "SIGABRT" else ""

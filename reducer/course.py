@@ -22,8 +22,8 @@ from reducer.language import language_of
 from reducer.move import Hints
 from reducer.moves import all_moves, anonymizing_moves, plain_moves
 from reducer.pass_sets import PassSet, find_pass_set
-from reducer.private.remains import words_left
-from reducer.private.values import holds_run
+from reducer.private_remains import words_left
+from reducer.private_values import holds_run
 from reducer.result import Point
 from reducer.subject.base import Subject
 from reducer.subject.order import size

@@ -305,7 +305,7 @@ def _lacks_vnni() -> bool:
 def backend() -> Backend:
     """Describe this backend."""
     from oracles.abilities import Backend, Sequences
-    from oracles.optimisers.ort_passes import DISABLING
+    from oracles.ort_passes import DISABLING
     from oracles.worker.ort import OPTIONS
 
     return Backend(

@@ -382,8 +382,8 @@ REACHED = "reached operator "
 
 def backend() -> Backend:
     """Describe this backend."""
+    from oracles import tvm_log
     from oracles.abilities import Backend, Graphs
-    from oracles.optimisers import tvm_log
 
     return Backend(
         NAME,

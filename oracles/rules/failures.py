@@ -9,15 +9,15 @@ from corpus.case import Case
 from corpus.errors import UserError
 from oracles.abilities import language_of
 from oracles.backends import find_backend
+from oracles.failure_text import wordless_site
 from oracles.naming import signal_name, symptom_of_run
+from oracles.normalise import name_operators, parse_message, template, unwrap
 from oracles.numerics.compare import compare_outputs
 from oracles.numerics.input_noise import contradiction, keeps_to
 from oracles.probes.context import Context, evidence, own, side_of
 from oracles.probes.earlier_runs import is_refusal
 from oracles.probes.wrong_side import UN_OPTIMISED
 from oracles.rules import Rule
-from oracles.text.failure_text import wordless_site
-from oracles.text.normalise import name_operators, parse_message, template, unwrap
 from oracles.verdict import (
     AGREEMENT,
     REFUSAL,

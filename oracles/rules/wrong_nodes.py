@@ -10,6 +10,7 @@ from corpus.case import Case
 from corpus.onnx.graph import free_names
 from corpus.values import Value, is_float, widen
 from oracles.naming import symptom_of_difference, symptom_of_run
+from oracles.normalise import parse_message
 from oracles.numerics.compare import Difference, compare, nan_mask
 from oracles.numerics.input_noise import Contradiction, contradiction, keeps_to
 from oracles.numerics.mismatch_kind import left_open
@@ -18,7 +19,6 @@ from oracles.probes.context import Context, Divergence, evidence, other_values
 from oracles.probes.wrong_side import OPTIMISED, UN_OPTIMISED, Judgement, judge_sides
 from oracles.relation.arithmetic import Rounding
 from oracles.rules import Rule
-from oracles.text.normalise import parse_message
 from oracles.verdict import Outcome, Phase, Run, Status, Symptom, Verdict, WrongResult
 
 REDUCTION = "Reduction"

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.native.elf import Elf, NotElf, demangle
+from oracles.normalise import plain_function
 from oracles.sandbox import worker
 from oracles.sandbox.processes import End, SandboxError, Worker
-from oracles.text.normalise import plain_function
 from oracles.verdict import Config, Frame, Phase, Run, Status
 
 HANDLER = re.compile(r"crash_handler-")

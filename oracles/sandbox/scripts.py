@@ -31,11 +31,11 @@ from oracles.abilities import Backend
 from oracles.backends import backends
 from oracles.backends.inductor import HEADERS, has_late_vectors
 from oracles.extras import is_installed
+from oracles.failure_text import read_failure
+from oracles.normalise import template
 from oracles.sandbox.container import kernel
 from oracles.sandbox.container.start import command_in
 from oracles.sandbox.sandbox import Sandbox, SandboxError
-from oracles.text.failure_text import read_failure
-from oracles.text.normalise import template
 from oracles.verdict import Limits
 from oracles.worker import scripts as recording
 

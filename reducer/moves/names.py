@@ -13,8 +13,8 @@ import onnx
 
 from corpus.onnx.graph import rename, walk_all_graphs, walk_graphs, walk_model, walk_nodes
 from reducer.move import Hints, Move, Search, SearchOf, first_smaller, first_valid, one_by_one, smaller_by
-from reducer.private.remains import EDITS, placeholders, with_strings
-from reducer.private.values import CHANGES, telling_places, with_values
+from reducer.private_remains import EDITS, placeholders, with_strings
+from reducer.private_values import CHANGES, telling_places, with_values
 from reducer.subject.onnx.nodesets import declaration
 from reducer.subject.onnx.retype import drop_unused_sets, least_versions, lowered
 from reducer.subject.onnx.subject import (

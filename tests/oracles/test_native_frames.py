@@ -2,6 +2,7 @@
 
 import pytest
 
+from oracles.normalise import plain_function
 from oracles.sandbox.deaths import (
     GLUE_FUNCTION,
     collapse,
@@ -10,7 +11,6 @@ from oracles.sandbox.deaths import (
     parse_evidence,
 )
 from oracles.sandbox.processes import crash_handler
-from oracles.text.normalise import plain_function
 from oracles.verdict import Frame
 
 

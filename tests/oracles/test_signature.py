@@ -14,6 +14,7 @@ from corpus.onnx.canonical import measure
 from corpus.target import Target
 from corpus.tir.program import to_bytes
 from corpus.tir.tree import Function, Module
+from oracles.failure_text import as_written, read_failure
 from oracles.naming import (
     Signature,
     importer_site,
@@ -22,8 +23,7 @@ from oracles.naming import (
     symptom_of_difference,
     symptom_of_run,
 )
-from oracles.text.failure_text import as_written, read_failure
-from oracles.text.normalise import parse_message, template
+from oracles.normalise import parse_message, template
 from oracles.verdict import Config, Frame, Outcome, Phase, Run, Status, Verdict
 from tests.helpers.models import case_of
 from triage.claims.titles import operators_of

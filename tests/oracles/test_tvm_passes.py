@@ -16,11 +16,11 @@ from corpus.target import Target
 from corpus.tir.program import to_bytes
 from corpus.tir.tree import For, Function, Module
 from corpus.tir.values import Const, Var
+from oracles import tvm_log
 from oracles.judge import Judge
-from oracles.optimisers import tvm_log
-from oracles.optimisers.tvm_log import facts_of, sequences
 from oracles.sandbox.executor import with_sequence
 from oracles.sandbox.scripts import imported
+from oracles.tvm_log import facts_of, sequences
 from oracles.verdict import Outcome
 from oracles.worker.tvm.passes import (
     AT_WILL,

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from corpus.case import Case
 from corpus.values import Value
+from oracles import ort_passes as ort
 from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
-from oracles.optimisers import ort_passes as ort
 from oracles.verdict import Config, Outcome, Phase, Run, Status, Symptom, Verdict
 from reducer.api import reduce_case
 from reducer.course import Options

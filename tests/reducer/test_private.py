@@ -20,8 +20,8 @@ from corpus.values import Tensor, Value
 from reducer.api import Reduction, reduce_case
 from reducer.course import Options
 from reducer.moves import anonymizing_moves
-from reducer.private.remains import placeholders, words_left
-from reducer.private.values import CHANGES, RUN, alike, fresh, holds_run
+from reducer.private_remains import placeholders, words_left
+from reducer.private_values import CHANGES, RUN, alike, fresh, holds_run
 from reducer.subject.onnx.subject import OnnxSubject
 from tests.helpers.commands import crux
 from tests.helpers.models import model_of as weighted

@@ -208,7 +208,7 @@ OPENERS = {
     "triage/bisection/environments.py": "what pip has installed",
     "triage/cases/conformance.py": "the tests that come with onnx",
     "triage/projects/tvm/relax.py": "crux's own code",
-    "oracles/optimisers/tvm_log.py": "crux's own code",
+    "oracles/tvm_log.py": "crux's own code",
     "triage/reports/bundle.py": "the sums of a report, bounded there",
     "triage/setup/environment.py": "the processor, as Linux tells it",
     "corpus/values.py": "members of a zip, counted and measured on the way",

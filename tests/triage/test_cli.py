@@ -10,7 +10,7 @@ import pytest
 
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.optimisers.ort_passes import DISABLED_BY
+from oracles.ort_passes import DISABLED_BY
 from reducer.api import finished
 from reducer.course import Options
 from reducer.pass_sets import PassSet

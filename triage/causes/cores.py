@@ -18,7 +18,7 @@ import numpy as np
 from corpus.case import Case
 from corpus.values import Value
 from oracles.judge import Judge
-from oracles.text.normalise import parse_message
+from oracles.normalise import parse_message
 from oracles.verdict import Verdict
 from reducer.language import open_nodes
 from reducer.subject.base import NodeSubject

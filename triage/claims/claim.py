@@ -11,10 +11,10 @@ from difflib import SequenceMatcher
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.values import Value
+from oracles.normalise import name_operators, parse_message, template, unwrap, without_instructions
 from oracles.numerics.compare import Tolerance, compare_outputs
 from oracles.optional import FACTOR, SLOWER
 from oracles.probes.memory import UNINITIALISED
-from oracles.text.normalise import name_operators, parse_message, template, unwrap, without_instructions
 from oracles.verdict import MISUSE, Config, Mark, Outcome, Run, Status, Verdict
 from triage.projects import ClaimedRun, Project
 from triage.views.rendering import scrub

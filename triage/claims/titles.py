@@ -17,8 +17,8 @@ from corpus.values import Tensor, Value
 from oracles.abilities import language_of as judged_as
 from oracles.judge import Judge
 from oracles.naming import names_of_case, with_operators
+from oracles.normalise import name_operators, parse_message, unwrap, without_instructions
 from oracles.numerics.compare import Tolerance, differing, shown
-from oracles.text.normalise import name_operators, parse_message, unwrap, without_instructions
 from oracles.verdict import Config, Outcome, Phase, Run, Verdict
 from reducer.course import Options
 from triage.claims.claim import (

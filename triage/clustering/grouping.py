@@ -21,9 +21,9 @@ from pathlib import Path
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.target import is_before
+from oracles.failure_text import as_written, crashed_function
 from oracles.naming import Signature, signature_of_text
-from oracles.text.failure_text import as_written, crashed_function
-from oracles.text.normalise import template
+from oracles.normalise import template
 from oracles.verdict import Verdict
 from triage.clustering.linkage import average_linkage
 from triage.clustering.similarity import MERGE, RELATED, compare, group_of

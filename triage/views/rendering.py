@@ -15,7 +15,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template, select_autoescape
 
-from oracles.text.normalise import parse_message, template
+from oracles.normalise import parse_message, template
 from triage.views.listing import cells
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from oracles.optimisers.tvm_log import code_of, code_of_helpers
+from oracles.tvm_log import code_of, code_of_helpers
 from triage.projects import ClaimedRun, Printed, Runner, ShortScript
 
 _PASSES = '''\

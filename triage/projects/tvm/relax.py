@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from oracles.backends import tvm as tvm_backend
-from oracles.optimisers.tvm_log import code_of, code_of_helpers
+from oracles.tvm_log import code_of, code_of_helpers
 from oracles.verdict import Config
 from triage.projects import ClaimedRun, Runner, ShortScript
 from triage.projects.tvm.onnx import SCRIPT, TEST, call_by_position, passes_part, run_part

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from oracles.optimisers.tvm_log import code_of, code_of_helpers, code_of_least, options_of
+from oracles.tvm_log import code_of, code_of_helpers, code_of_least, options_of
 from triage.projects import DIES, ClaimedRun, Runner, ShortScript
 from triage.projects.tvm.onnx import SCRIPT, TEST, call_by_position, passes_part, run_part
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from oracles.text.normalise import COMPILER, function_name, strip_brackets
+from oracles.normalise import COMPILER, function_name, strip_brackets
 
 _QUOTED = re.compile(r"> ?")
 MOST_OF_THEM = 0.8
