@@ -26,7 +26,7 @@ from oracles.naming import (
 from oracles.normalise import parse_message, template
 from oracles.verdict import Config, Frame, Outcome, Phase, Run, Status, Verdict
 from tests.helpers.models import case_of
-from triage.claims.titles import operators_of
+from triage.titles import operators_of
 
 F = np.float32
 FUSE = (

@@ -210,7 +210,7 @@ OPENERS = {
     "triage/projects/tvm/relax.py": "crux's own code",
     "oracles/tvm_log.py": "crux's own code",
     "triage/reports/bundle.py": "the sums of a report, bounded there",
-    "triage/setup/environment.py": "the processor, as Linux tells it",
+    "triage/environment.py": "the processor, as Linux tells it",
     "corpus/values.py": "members of a zip, counted and measured on the way",
     "corpus/processes.py": "what another process of ours sends",
     "triage/clustering/grouping.py": "the end of a text, of a regular file",

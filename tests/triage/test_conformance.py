@@ -24,7 +24,7 @@ from tests.reducer.driving import case_of
 from triage.cases.conformance import StandardTest, conform_one
 from triage.cases.replaying import Side, alone
 from triage.cases.sources import open_to_run
-from triage.claims.claim import Claim, Expectation
+from triage.claim import Claim, Expectation
 from triage.cli import run
 from triage.console.options import CaseOptions
 from triage.projects import project_of

@@ -8,7 +8,6 @@ from oracles.backends import backends
 from oracles.verdict import Config, Phase, Run, Status
 from tests.helpers.failing import division_crash
 from triage.bugs.failures import History
-from triage.claims.titles import bracketed, in_short, in_words
 from triage.projects import (
     GENERAL,
     find_form,
@@ -19,6 +18,7 @@ from triage.projects import (
     runner_of,
 )
 from triage.reports.draft import vary_dtypes
+from triage.titles import bracketed, in_short, in_words
 from triage.views.rendering import template_of
 
 DEFINED = ("CONFIGS =", "def package_version(", "def run(config, path)")

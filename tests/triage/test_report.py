@@ -22,14 +22,14 @@ from tests.helpers.commands import processes_with, waited_for
 from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, model, on_ort
 from tests.helpers.models import contents
 from triage.bugs.failures import History
-from triage.claims.claim import expect
-from triage.claims.titles import operators_of, passes_tried, title_of
+from triage.claim import expect
 from triage.projects import project_of
 from triage.reports import sentences
 from triage.reports.checklist import sizes
 from triage.reports.draft import vary_empty_dims
 from triage.reports.report import write_report
 from triage.repro.proving import SAYS, Proof, Proving
+from triage.titles import operators_of, passes_tried, title_of
 from triage.views.graph_picture import DrawnGraph
 from triage.views.listing import describe_value, mermaid
 from triage.views.rendering import as_cell, as_comment, private_words_in, scrub

@@ -25,14 +25,14 @@ from oracles.verdict import Config, Outcome, Phase, Run, Status, Symptom, Verdic
 from tests.helpers.commands import completed
 from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, model, on_ort
 from tests.helpers.models import model_of
-from triage.claims.claim import Claim, Expectation, expect, longest_fragment
-from triage.claims.titles import whose
+from triage.claim import Claim, Expectation, expect, longest_fragment
 from triage.language import language_of
 from triage.projects import project_of
 from triage.repro.model_code import model_code, normal_form
 from triage.repro.pasted import elements, encode
 from triage.repro.script import fixed_types, write_script
 from triage.repro.short import short_scripts
+from triage.titles import whose
 
 EXACT = Tolerance()
 

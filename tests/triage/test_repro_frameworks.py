@@ -18,13 +18,13 @@ from oracles.verdict import Config, Outcome, Phase, Run, Status
 from tests.helpers.commands import completed, needs
 from tests.helpers.models import case_of, graph_case, ref
 from tests.triage.test_repro import run_script
-from triage.claims.claim import Claim, Expectation, expect
-from triage.claims.titles import title_of
+from triage.claim import Claim, Expectation, expect
 from triage.projects import project_of
 from triage.reports import sentences
 from triage.repro.script import write_script
 from triage.repro.short import is_at_a_glance, short_scripts, shows
 from triage.repro.source import source_of
+from triage.titles import title_of
 
 TOLERANCE = Tolerance(1e-2, 1e-3)
 

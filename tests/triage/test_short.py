@@ -20,7 +20,7 @@ from oracles.numerics.compare import Tolerance
 from oracles.verdict import Config, Outcome, Phase, Run, Status
 from tests.helpers.commands import completed
 from tests.helpers.failing import clip_exception
-from triage.claims.claim import Claim, Expectation
+from triage.claim import Claim, Expectation
 from triage.projects import project_of
 from triage.repro.model_code import normal_form, parsed_code
 from triage.repro.short import is_at_a_glance, short_scripts, shows

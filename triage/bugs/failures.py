@@ -20,7 +20,6 @@ from oracles.worker.limits import form_of
 from reducer.pass_sets import PassSet
 from reducer.result import NAME as REDUCTION
 from reducer.result import all_nodes, read_result
-from triage.claims.titles import bug_title, passes_tried
 from triage.clustering.grouping import assign, by_symptom, record_release_result
 from triage.store.artifacts import last_event
 from triage.store.clusters import list_apart, move
@@ -47,6 +46,7 @@ from triage.store.failures import (
     set_status,
 )
 from triage.store.names import cluster_name, failure_name, failure_named
+from triage.titles import bug_title, passes_tried
 
 
 def record_failure(

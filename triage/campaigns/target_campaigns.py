@@ -25,8 +25,8 @@ from triage.campaigns.coverage_sync import CoverageSync, NativeCoverage, open_wa
 from triage.campaigns.ray_testers import cluster_testers
 from triage.campaigns.testers import Testers, open_testers
 from triage.console.options import CaseOptions
+from triage.environment import describe_environment
 from triage.reductions.explained import Explainer, Selection
-from triage.setup.environment import describe_environment
 from triage.store.campaigns import (
     StrategyCost,
     finish_run,

@@ -36,7 +36,7 @@ def doctor(options: StoreOptions, backend: Backend = "") -> int:
 
 
 def _findings(options: StoreOptions, backend: str) -> Iterator[Document]:
-    from triage.setup.doctor import examine_backend, examine_system
+    from triage.doctor import examine_backend, examine_system
 
     found = examine_backend(backend) if backend else examine_system(options.database)
     for finding in found:

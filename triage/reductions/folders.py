@@ -23,7 +23,6 @@ from reducer.result import DETAILS, Reduction
 from triage.bugs.failures import record_failure
 from triage.cases.sources import alone, rewrites
 from triage.causes.cores import site_of_crash
-from triage.claims.titles import claim_of, operators_of, title_of
 from triage.clustering.similarity import BEFORE_REDUCTION
 from triage.console.foot import clock
 from triage.console.options import CaseOptions
@@ -36,6 +35,7 @@ from triage.store.database import Store
 from triage.store.failures import (
     failure_of_case,
 )
+from triage.titles import claim_of, operators_of, title_of
 
 
 @dataclass(frozen=True)

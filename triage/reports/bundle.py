@@ -22,7 +22,7 @@ from corpus.reading import SCRATCH
 from corpus.values import write_inputs
 from oracles.verdict import Outcome, Phase
 from triage.bugs.failures import History
-from triage.claims.claim import Claim
+from triage.claim import Claim
 from triage.projects import DIES, project_of, runner_of
 from triage.repro.proving import TIMES, Proof, Proving
 from triage.repro.script import write_script

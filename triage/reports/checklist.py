@@ -9,9 +9,9 @@ from oracles.numerics.compare import compare_outputs
 from oracles.numerics.input_noise import outputs_like
 from oracles.verdict import Mark, Outcome, Run
 from triage.bugs.failures import History
-from triage.claims.titles import is_reference, whose
+from triage.environment import package_line
 from triage.reports.draft import Draft
-from triage.setup.environment import package_line
+from triage.titles import is_reference, whose
 from triage.views.rendering import private_words_in
 
 IN_DOUBLE = " in float64"

@@ -19,8 +19,8 @@ from oracles.verdict import Outcome, Run, Verdict
 from reducer.pass_sets import PassSet, find_pass_set
 from triage.bugs.failures import History
 from triage.bugs.known import KnownIssue, Library
-from triage.claims.claim import Claim, Expectation
-from triage.claims.titles import operators_of, title_of
+from triage.claim import Claim, Expectation
+from triage.environment import describe_environment
 from triage.language import language_of
 from triage.projects import Project, project_of
 from triage.reports.bundle import Scripts
@@ -31,7 +31,7 @@ from triage.repro.model_code import messages
 from triage.repro.proving import Proof
 from triage.repro.short import name_of
 from triage.repro.source import Source
-from triage.setup.environment import describe_environment
+from triage.titles import operators_of, title_of
 from triage.views.rendering import as_comment, render
 
 FAMILIES = (

@@ -12,8 +12,8 @@ from oracles.numerics.compare import compare_outputs
 from oracles.numerics.input_noise import outputs_like
 from oracles.verdict import Outcome, Phase, Run, Verdict, WrongResult
 from triage.cases.patterns import advice
-from triage.claims.claim import OPTIMISED, Expectation
-from triage.claims.titles import in_short, in_words, is_reference
+from triage.claim import OPTIMISED, Expectation
+from triage.environment import package_line
 from triage.language import language_of
 from triage.projects import runner_of
 from triage.reports import limit_request, sentences
@@ -21,8 +21,8 @@ from triage.reports.checklist import Check, agrees, missing
 from triage.reports.draft import Draft
 from triage.reports.sentences import RunEvidence
 from triage.repro.short import is_at_a_glance
-from triage.setup.environment import package_line
 from triage.store.artifacts import map_of
+from triage.titles import in_short, in_words, is_reference
 from triage.views.listing import describe_values, legend, mermaid
 from triage.views.rendering import as_code, render, scrub
 

@@ -13,12 +13,12 @@ from corpus.target import Target
 from oracles.judge import Judge
 from oracles.verdict import Verdict
 from triage.bugs.failures import DeclaredLimit
-from triage.claims.titles import MOST_TITLE
+from triage.environment import describe_environment, package_line
 from triage.projects import project_of
 from triage.reports.bundle import write_bundle
-from triage.setup.environment import describe_environment, package_line
 from triage.store.database import Store
 from triage.store.failures import DECLARED, is_limit
+from triage.titles import MOST_TITLE
 from triage.views.rendering import render, scrub
 
 SCRIPT = "import_models.py"

@@ -19,7 +19,6 @@ from triage.bugs.failures import History
 from triage.bugs.known import NOT_FILED, Library
 from triage.bugs.overview import FIXED_IN
 from triage.cases.sources import alone
-from triage.claims.titles import claim_of, operators_of, passes_tried, title_of
 from triage.language import language_of
 from triage.projects import find_form, runner_of
 from triage.reports import sentences
@@ -31,6 +30,7 @@ from triage.reports.limit_request import request_title
 from triage.reports.newest_release import NewestReleases
 from triage.repro.short import name_of
 from triage.repro.source import source_of
+from triage.titles import claim_of, operators_of, passes_tried, title_of
 from triage.views.graph_picture import small_picture
 from triage.views.listing import describe_values
 from triage.views.rendering import render, scrub

@@ -10,9 +10,9 @@ from corpus.case import Case
 from corpus.values import Tensor, Value
 from oracles.numerics.compare import Tolerance, compare_outputs, differing, shown
 from oracles.verdict import Outcome, Phase, Run, Status, Verdict
-from triage.claims.claim import ACCEPTED, UNOPTIMISED, Expectation, essence, signal_text
-from triage.claims.titles import in_short, in_words, pairs_of, while_doing
+from triage.claim import ACCEPTED, UNOPTIMISED, Expectation, essence, signal_text
 from triage.projects import Project
+from triage.titles import in_short, in_words, pairs_of, while_doing
 from triage.views.rendering import scrub
 
 GUARDED = "With a page that may not be touched behind each block, and fresh memory filled with one byte:"

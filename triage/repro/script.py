@@ -19,14 +19,14 @@ from corpus.onnx.types import DTYPES, STRING, dtype_name, element_type, inferred
 from corpus.values import Tensor, Value
 from oracles.verdict import Outcome
 from oracles.worker.arrays import with_shape
-from triage.claims.claim import ACCEPTED, Claim, Expectation
-from triage.claims.titles import whose
+from triage.claim import ACCEPTED, Claim, Expectation
 from triage.language import model_of
 from triage.projects import Runner, runner_of
 from triage.repro.model_code import NotExpressible, array_code, model_code, parsed_code
 from triage.repro.pasted import compare, elements, encode
 from triage.repro.pasted.elements import BITS
 from triage.repro.source import Source
+from triage.titles import whose
 from triage.views.listing import list_model
 from triage.views.rendering import render, template_of
 

@@ -16,13 +16,13 @@ from corpus.case import Case
 from corpus.values import Value
 from oracles.numerics.compare import Tolerance
 from oracles.verdict import Outcome, Run
-from triage.claims.claim import ACCEPTED, Claim, Expectation, has_floats, signal_text
-from triage.claims.titles import whose
+from triage.claim import ACCEPTED, Claim, Expectation, has_floats, signal_text
 from triage.language import language_of, model_of
 from triage.projects import Runner, ShortScript, runner_of
 from triage.repro.model_code import NotExpressible, parsed_code
 from triage.repro.script import WITH_SHAPE, fixed_types
 from triage.repro.source import Source, array_code
+from triage.titles import whose
 from triage.views.rendering import as_comment, template_of
 
 AT_A_GLANCE = 40

@@ -21,7 +21,7 @@ from oracles.normalise import name_operators, parse_message, unwrap, without_ins
 from oracles.numerics.compare import Tolerance, differing, shown
 from oracles.verdict import Config, Outcome, Phase, Run, Verdict
 from reducer.course import Options
-from triage.claims.claim import (
+from triage.claim import (
     ACCEPTED,
     UNOPTIMISED,
     WRONG,
