@@ -60,6 +60,9 @@ class Language:
     read_on: Callable[[Case], Iterator[Case]] = lambda case: iter(())
     """The case with something that reads its results: no pass removes what makes an output."""
 
+    weights_apart: Callable[[Case], tuple[Case, Case] | None] = lambda case: None
+    """The program that only gives its weights, and the whole with them as inputs; None if it has none."""
+
     extraction: Callable[[Any, Judge, int], Any] | None = None
     """What takes patterns or seeds out of documented tests (`cases/patterns.py`), with `keep` and `facts`."""
 

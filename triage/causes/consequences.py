@@ -3,7 +3,8 @@
 A pass that loses a dim shows as whatever node stumbles over the lost dim: Tile, Concat, TopK. The experiment
 cuts the reduced graph before the nodes at which the failure stands. If what is left fails by itself (or once
 an Identity stands where they stood), and stops failing with the same passes disabled, it is the root: the
-same bug, of which the whole is only a face.
+same bug, of which the whole is only a face. So is a program that only gives the weights, if it fails and the
+whole does not with the same values as inputs: an importer reads them wrongly, whatever operator takes them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -61,7 +62,8 @@ class Finding:
 def find_root(case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judge) -> Finding:
     """The root of a reduced failure, by at most `MOST_CHECKS` verdicts.
 
-    A failure of one node is its own root. So is one whose part before the failing node is right.
+    A failure of one node is its own root unless its weights are. So is one whose part before the failing
+    node is right.
     """
     opened = open_nodes(case, judge)
     if opened is None:
@@ -76,7 +78,11 @@ def find_root(case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judg
             root = experiment.fails(tried) if experiment.checks < MOST_CHECKS else None
             if root is not None:
                 return Finding(root, _words(root, len(subject.nodes) - len(keep)), experiment.checks)
-    return Finding(None, NOTHING_WRONG, experiment.checks)
+    root = experiment.fails_of_weights() if not passes else None
+    if root is None:
+        return Finding(None, NOTHING_WRONG, experiment.checks)
+    why = f"its weights fail without its nodes ({root.verdict.title}), and it does not with them as inputs"
+    return Finding(root, why, experiment.checks)
 
 
 def _as_it_is_and_read_on(part: Case, passes: tuple[str, ...]) -> Iterator[Case]:
@@ -154,6 +160,17 @@ class _Experiment:
         if passes and not self._is_cured(part, verdict):
             return None
         return Root(part, verdict, passes)
+
+    def fails_of_weights(self) -> Root | None:
+        """The program that only gives the weights as a root, if the whole does not fail with these given."""
+        apart = language_of(self.case.format).weights_apart(self.case)
+        if apart is None or self.checks + 2 > MOST_CHECKS:
+            return None
+        alone, given = apart
+        verdict = self._verdict(alone)
+        if not verdict.is_bug or self._verdict(given).is_bug:
+            return None
+        return Root(alone, verdict, ())
 
     def _is_cured(self, part: Case, verdict: Verdict) -> bool:
         """Whether the failure goes away with the passes disabled."""

@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import onnx
+from onnx import TensorProto, numpy_helper
 
 from corpus.case import Case
 from corpus.formats.onnx import parse
 from corpus.onnx.check import checker_complaint
-from corpus.onnx.types import inferred_types
+from corpus.onnx.types import inferred_types, is_light, tensor_type
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.numerics.input_noise import inputs_in_double, program_in_double
@@ -95,6 +96,31 @@ def _read_on(case: Case) -> Iterator[Case]:
     yield replace(case, program=made.SerializeToString(deterministic=True))
 
 
+def _weights_apart(case: Case) -> tuple[Case, Case] | None:
+    """A model of an Identity for each weight, and the model with its weights as inputs."""
+    graph = _model(case).graph
+    weights = {each.name: each for each in graph.initializer}
+    if not weights or not all(
+        is_light(each) and each.data_type != TensorProto.STRING for each in weights.values()
+    ):
+        return None
+    alone, given = onnx.ModelProto(), onnx.ModelProto()
+    alone.CopyFrom(case.parsed)
+    alone.graph.CopyFrom(onnx.GraphProto(name=graph.name, initializer=graph.initializer))
+    given.CopyFrom(case.parsed)
+    del given.graph.initializer[:]
+    for name in sorted(weights.keys() - {each.name for each in graph.input}):
+        given.graph.input.add(name=name, type=tensor_type(weights[name]))
+    for name, each in weights.items():
+        alone.graph.node.add(op_type="Identity", input=[name], output=[f"{name}_read"])
+        alone.graph.output.add(name=f"{name}_read", type=tensor_type(each))
+    inputs = {**case.inputs, **{name: numpy_helper.to_array(each) for name, each in weights.items()}}
+    return (
+        replace(case, program=alone.SerializeToString(deterministic=True), inputs={}),
+        replace(case, program=given.SerializeToString(deterministic=True), inputs=inputs),
+    )
+
+
 def _model(case: Case) -> onnx.ModelProto:
     model: onnx.ModelProto = case.parsed
     return model
@@ -109,5 +135,6 @@ LANGUAGE = Language(
     complaint=checker_complaint,
     without_remarks=_without_remarks,
     read_on=_read_on,
+    weights_apart=_weights_apart,
     extraction=Extraction,
 )
