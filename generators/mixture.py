@@ -27,7 +27,7 @@ from generators.language.emit import Made, language_of
 from generators.language.profile import UNLIMITED, Budget, Counts
 from generators.language.values import RandomSource
 from generators.legality import ANYTHING, Legality, forms_of
-from generators.mutations.modes import Mode, mode_of
+from generators.modes import Mode, mode_of
 from generators.pools import Bred
 from generators.sequences import long_sequences, sequences
 from generators.strategies import DEFAULT, find_strategy, find_taught

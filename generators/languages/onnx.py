@@ -10,13 +10,13 @@ import onnx
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.onnx.graph import walk_all_graphs, walk_nodes
+from generators.disrupt import leave_shapes_open
 from generators.growth.grow import Program
 from generators.language.emit import Language
 from generators.language.profile import Budget, qualified_name
 from generators.language.values import RandomSource
 from generators.legality import CALLED
-from generators.mutations.disrupt import leave_shapes_open
-from generators.mutations.modes import Mode, in_mode
+from generators.modes import Mode, in_mode
 from generators.strategies.coverage import Seen
 from generators.strategies.mutate import mutate
 from oracles.verdict import AGREEMENT

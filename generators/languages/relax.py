@@ -2,7 +2,7 @@
 
 from corpus.case import Case
 from generators.language.emit import Language
-from generators.mutations.modes import Mode
+from generators.modes import Mode
 from generators.relax.programs import RelaxProgram
 from generators.relax.violations import endangered, not_finite, violated
 from generators.strategies.relax import mutant_of

@@ -33,7 +33,7 @@ from generators.growth.steps import apply, is_defined, new_scope, operators_for
 from generators.language.profile import UNLIMITED, Budget, Profile, draw_profile
 from generators.language.scope import Scope
 from generators.language.values import RandomSource
-from generators.solved.realising import solved_program
+from generators.solved import solved_program
 from generators.strategies import each_seed
 from generators.tir.breeding import breed
 from generators.tir.programs import TirProgram, make_program

@@ -24,7 +24,7 @@ from generators.language.profile import Budget
 from generators.language.values import RandomSource
 from generators.patterns import bred_of, further_nodes, seeds_of
 from generators.relax.instances import instantiated
-from generators.relax.mutation.mutations import mutated
+from generators.relax.mutations import mutated
 from generators.relax.programs import FORMS, Policy, RelaxProgram, make_program
 from generators.strategies import each_seed, untaught
 

@@ -13,7 +13,7 @@ import pytest
 from corpus.case import Case
 from corpus.target import Target
 from generators.mixture import MIXED, Plan, make_cases
-from generators.mutations.modes import Mode
+from generators.modes import Mode
 from generators.strategies import strategies
 from oracles.judge import Judge
 from oracles.verdict import Outcome

@@ -29,7 +29,7 @@ from generators.fuzz import NO_PATTERNS, Fired, Tester, fuzz, judge_cases, lesso
 from generators.language.profile import UNLIMITED
 from generators.legality import CALLED, NAMED, Legality, blamed
 from generators.mixture import PLAN, Plan, make_cases, make_tests
-from generators.mutations.modes import Mode
+from generators.modes import Mode
 from generators.strategies import find_strategy
 from oracles.operators import all_operators
 from oracles.verdict import Outcome, Phase, Symptom, Verdict

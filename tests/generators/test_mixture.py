@@ -15,7 +15,7 @@ from generators.feedback import BLOCK, NOTHING, CoverageSnapshot
 from generators.growth.grow import Program, grow
 from generators.language.values import RandomSource
 from generators.mixture import MIXED, Plan, _turn, make_cases, make_tests
-from generators.mutations.modes import Mode, endanger
+from generators.modes import Mode, endanger
 from generators.sequences import LONGEST, sequences
 from generators.strategies import strategies
 from oracles.backends import find_backend

@@ -11,7 +11,7 @@ from corpus.graphs.program import Binding, Graph, GraphProgram, Input
 from generators.feedback import BLOCK, LEAST, CoverageSnapshot, arm, shares_of_languages
 from generators.language.emit import language_of
 from generators.mixture import Plan, make_cases
-from generators.mutations.modes import Mode
+from generators.modes import Mode
 from generators.relax.programs import make_program
 from generators.relax.violations import violated
 from oracles.numerics.rewrites import left_open_by_graph, overwritten

@@ -15,8 +15,8 @@ from corpus.tir.walk import walk
 from generators.language.profile import UNLIMITED
 from generators.language.values import RandomSource
 from generators.relax.forms.calls import is_sound, primfunc
-from generators.relax.mutation.mutant import Mutant, learn
-from generators.relax.mutation.mutations import MUTATIONS, mutated
+from generators.relax.mutant import Mutant, learn
+from generators.relax.mutations import MUTATIONS, mutated
 from generators.relax.operator import Tensor
 from generators.relax.programs import make_program
 from generators.relax.watched import Unsound, interpreted

@@ -14,7 +14,7 @@ from generators.language.profile import UNLIMITED
 from generators.language.values import RandomSource
 from generators.relax.operator import Asking
 from generators.relax.ops import operators
-from generators.solved.dims import Dim, Trace, plain
+from generators.solved_dims import Dim, Trace, plain
 from generators.strategies import find_strategy
 from oracles.operators import find_operator
 from oracles.relation.program import Call, Operand

@@ -20,7 +20,7 @@ from generators.growth.grow import begin, grow, grow_to, leaning_choice
 from generators.language.profile import UNLIMITED, Budget, bytes_of, draw_profile, seconds_of
 from generators.language.values import RandomSource
 from generators.mixture import COVERAGE_FILE, Plan, make_cases
-from generators.mutations.modes import Mode, in_mode
+from generators.modes import Mode, in_mode
 from generators.strategies import coverage, find_strategy, strategies
 from generators.strategies.backward import BackwardScope, grow_before
 from generators.strategies.coverage import Seen

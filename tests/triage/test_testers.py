@@ -21,7 +21,7 @@ from generators.feedback import BLOCK, Shard
 from generators.fuzz import Tested as OneTest
 from generators.fuzz import fuzz, judge_cases
 from generators.mixture import Plan, make_tests
-from generators.mutations.modes import Mode
+from generators.modes import Mode
 from oracles.verdict import Outcome, Phase, Symptom, Verdict
 from tests.helpers.campaigns import Remembering
 from tests.helpers.commands import ROOT, crux, crux_apart, waited_for

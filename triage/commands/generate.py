@@ -45,8 +45,7 @@ def generate(
 
     Example: crux generate -o programs --count 100 --ops 10
     """
-    from generators import mixture
-    from generators.mutations import modes
+    from generators import mixture, modes
     from triage.console.status import progress
 
     how = mixture.Options(strategy, source, modes.Mode(mode.value), bounds.budget, options.trust)

@@ -115,8 +115,7 @@ class Testing:
 
 def plan_of(growth: Growth, trust: bool, bounds: Bounds = Bounds(), part: str = "") -> Plan:
     """Collect the options of what to generate, and install what that needs. Raises UserError."""
-    from generators import mixture
-    from generators.mutations import modes
+    from generators import mixture, modes
     from generators.strategies import find_strategy
 
     mixture.provide_packages()

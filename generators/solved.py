@@ -1,4 +1,9 @@
-"""The program of a sketch in the sizes that were found; what leaves its range is left out, with its users."""
+"""Programs whose sizes a solver finds (NNSmith, section 3.2): one query for all operators of a program.
+
+A program is drawn as any other, on sizes that note what is computed with them (`solved_dims.py`): the type
+rules themselves are so the constraints that z3 gets. What leaves its range in the sizes that were found is
+left out, with its users.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,7 @@ from generators.growth.steps import Bodies, new_scope, place
 from generators.language.profile import BINNED, BINS, Budget, Profile, draw_profile
 from generators.language.scope import Scope
 from generators.language.values import RandomSource
-from generators.solved.dims import Dim, Trace, TracedDraws, _compares, _computes, plain, sizes
+from generators.solved_dims import Dim, Trace, TracedDraws, _compares, _computes, plain, sizes
 from oracles.operators import find_operator
 from oracles.relation.program import (
     MAX_ELEMENTS,

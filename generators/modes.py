@@ -24,9 +24,9 @@ from onnx.defs import OpSchema
 from corpus.case import Case, Remark
 from corpus.onnx.types import element_type
 from corpus.values import Tensor, Value
+from generators.disrupt import disrupt, leave_shapes_open
 from generators.growth.grow import Program
 from generators.language.values import RandomSource, with_some_nonfinite
-from generators.mutations.disrupt import disrupt, leave_shapes_open
 from oracles.operators import arithmetic_of
 from oracles.relation.arithmetic import Nonfinite
 from oracles.relation.program import MAX_ELEMENTS

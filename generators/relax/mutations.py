@@ -1,4 +1,7 @@
-"""The changes, each by types: insert, replace, delete, draw anew, move, regroup."""
+"""Changes to a Relax program that is a user's or was grown before; it stays well typed.
+
+Each goes by types: insert, replace, delete, draw anew, move, regroup.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -9,7 +12,7 @@ from corpus.values import Tensor as Array
 from generators.language.profile import UNLIMITED, Budget
 from generators.language.values import RandomSource
 from generators.relax.choices import Choices
-from generators.relax.mutation.mutant import BLOCK, Grown, Mutant, bounds_of, reading
+from generators.relax.mutant import BLOCK, Grown, Mutant, bounds_of, reading
 from generators.relax.operator import Tensor, Type
 from generators.relax.ops import operators
 from generators.relax.programs import RelaxProgram, in_blocks
