@@ -13,7 +13,6 @@ from corpus.tir.forms import FORMS, SIGNED, is_integer, is_pointer, parts
 from corpus.tir.tree import Bind, Block, Body, Declare, For, Function, If, Module, Stmt, Store
 from corpus.tir.values import (
     Binary,
-    BufferRef,
     Call,
     Cast,
     Const,
@@ -179,18 +178,6 @@ def _one_memory(call: Call) -> Call:
     return replace(call, args=tuple(args))
 
 
-def _from_the_start(call: Call) -> Call:
-    """An element's address is taken for that of its buffer."""
-
-    def whole(arg: Expr) -> Expr:
-        match arg:
-            case Call("address_of", (Load(buffer),)):
-                return Call("buffer_data", (BufferRef(buffer),), arg.dtype)
-        return arg
-
-    return replace(call, args=tuple(map(whole, call.args)))
-
-
 WRONG: dict[str, Callable[[Function], Function]] = {
     "overflow": _on_expressions(_narrowed),
     "floor division": _on_expressions(_truncated),
@@ -206,7 +193,6 @@ WRONG: dict[str, Callable[[Function], Function]] = {
     "stale read": _stale,
     "open tail": _open_tail,
     "aliased call": _calls(_one_memory),
-    "passed element": _calls(_from_the_start),
 }
 """By what goes wrong: the function that a mistaken pass would leave; twelve, then those of later forms."""
 
