@@ -44,7 +44,7 @@ def test_programs_notice_what_compilers_get_wrong_at_the_ends_of_types():
         set().union(*(noticed(each, WRONG) for each in some)) for some in (programs, tame)
     )
     assert len(found) >= 12
-    assert len(found - found_by_tame) >= 4
+    assert len(found - found_by_tame) >= 2
 
 
 @pytest.mark.parametrize("mutator", all_mutators(), ids=lambda each: each.name)
