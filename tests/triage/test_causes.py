@@ -167,6 +167,9 @@ def test_what_may_be_the_effect_of_a_bug_of_the_same_passes(failure, known, expe
     assert may_follow(failure, known) is expected
 
 
+LEFT_OUT = 'g (float[2] x) => (float[2] y) {{ y = {} (x, "") }}'
+
+
 def clustered(folder: Path, cases: Mapping[str, Case]) -> dict[str, Any]:
     """The one cluster of failures that were checked and reduced by the commands."""
     for name, case in cases.items():
@@ -176,6 +179,21 @@ def clustered(folder: Path, cases: Mapping[str, Case]) -> dict[str, Any]:
     assert reduced.returncode == 0, reduced.stderr
     (cluster,) = json.loads(crux(folder, "triage", "--db", "crux.db", "--json").stdout)
     return cluster
+
+
+@pytest.mark.slow
+def test_crashes_in_one_native_function_are_faces_of_one_bug(tmp_path):
+    dying = {operator: on_ort(LEFT_OUT.format(operator), x=ONE) for operator in ("Min", "Sum")}
+    assert clustered(tmp_path, dying)["count"] == 2
+
+
+@pytest.mark.slow
+def test_one_rewrite_of_one_graph_that_raises_here_and_is_wrong_there_is_one_bug(tmp_path):
+    """No kernel quantises to uint8 with opset 21's int32; with the older one negative values are lost."""
+    cases = {f"opset{opset}": quantised("Unsqueeze", "axes", opset=opset) for opset in (13, 21)}
+    cluster = clustered(tmp_path, cases)
+    assert cluster["count"] == 2
+    assert len(cluster["faces"]) == 1
 
 
 def test_a_declared_limit_is_reported_as_a_request():

@@ -12,17 +12,20 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import onnx
 
 from corpus.case import Case
+from corpus.onnx.types import is_external
 from corpus.values import Value
 from oracles.judge import Judge
 from oracles.normalise import parse_message
 from oracles.verdict import Verdict
 from reducer.language import open_nodes
 from reducer.subject.base import NodeSubject
-from triage.language import language_of
+from triage.language import language_of, model_of
 
 _OF_TYPES = re.compile(
     r"Could not find an implementation|Failed to find kernel|TypeInferenceError|\bType Error\b"
@@ -45,6 +48,51 @@ def ill_typed(case: Case, verdict: Verdict, passes: tuple[str, ...]) -> str:
     return f"{what} of {' '.join(sorted(passes))}"
 
 
+Form = tuple[tuple[Any, ...], ...]
+_OPTIONAL = onnx.defs.OpSchema.FormalParameterOption.Optional
+
+
+def form_of(case: Case) -> Form | None:
+    """The form of an ONNX program, without names, optional operands, the operator set and its inputs.
+
+    Constants count: a factor of infinity is refused for what it is, whatever else is wrong with the rewrite.
+    None for a program that is no model.
+    """
+    if not language_of(case.format).has_model:
+        return None
+    graph = model_of(case).graph
+    sources: dict[str, tuple[Any, ...]] = {
+        each.name: ("input", each.type.SerializeToString(deterministic=True)) for each in graph.input
+    }
+    sources |= {item.name: _weight_of(item) for item in graph.initializer}
+    places: dict[str, tuple[Any, ...]] = {"": ()}
+    form = []
+    for at, node in enumerate(graph.node):
+        operands = tuple(places.get(name, sources.get(name, ())) for name in _needed(node))
+        attributes = sorted(each.SerializeToString(deterministic=True) for each in node.attribute)
+        form.append((node.domain, node.op_type, operands, tuple(attributes)))
+        places |= {name: ("node", at, index) for index, name in enumerate(node.output) if name}
+    return tuple(form)
+
+
+def _weight_of(tensor: onnx.TensorProto) -> tuple[Any, ...]:
+    """By its values, which a file spells as raw bytes or as numbers; by its text where they are elsewhere."""
+    nameless = onnx.TensorProto()
+    nameless.CopyFrom(tensor)
+    nameless.name = ""
+    if not is_external(tensor) and tensor.data_type != onnx.TensorProto.STRING:
+        nameless.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor)))
+    return ("weight", nameless.SerializeToString(deterministic=True))
+
+
+def _needed(node: onnx.NodeProto) -> Sequence[str]:
+    """The operands that the operator's schema asks for; all of an operator that it lacks."""
+    if not onnx.defs.has(node.op_type, node.domain):
+        return list(node.input)
+    formal = onnx.defs.get_schema(node.op_type, domain=node.domain).inputs
+    return [name for at, name in enumerate(node.input) if at >= len(formal) or formal[at].option != _OPTIONAL]
+
+
 LEFT_OUT = " is left out"
 
 
@@ -62,13 +110,22 @@ class Site:
     def is_like(self, known: Site | None) -> bool:
         """Whether a known site is the same one: all that matters of the values there holds here.
 
-        Kernels are made from one text for all types, so that these make no two sites. A known case may hold
-        more that is special than it needs, as long as it holds what is special here.
+        Kernels are made from one text for all types, so that these make no two sites; nor do operators that
+        share a kernel's base, where an operand is left out. A known case may hold more that is special than
+        it needs, as long as it holds what is special here.
         """
-        if known is None or self.operator != known.operator:
+        if known is None:
             return False
+        if self.operator != known.operator:
+            is_one_base = share_a_kernel(self.operator, known.operator)
+            return is_one_base and self.leaves_out and known.leaves_out
         own, others = self.telling, known.telling
         return others <= own or (bool(own) and own <= others)
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether an operand is left out."""
+        return any(word.endswith(LEFT_OUT) for word in self.special)
 
     @property
     def telling(self) -> frozenset[str]:
@@ -111,6 +168,28 @@ def site_of_crash(case: Case, judge: Judge) -> Site | None:
     dtypes = tuple(str(value.dtype) for value in operands if isinstance(value, np.ndarray))
     left_out = [position for position, name in enumerate(node.input) if not name]
     return Site(node.op_type, dtypes, special_values(operands, left_out))
+
+
+def share_a_kernel(one: str, two: str) -> bool:
+    """Whether two operators that die in one native function may share the kernel's base.
+
+    A helper such as a check of an axis serves any operator; a base serves those that take and give the same:
+    Min, Sum and Mean any number of operands of one type.
+    """
+    return one == two or (_form(one) is not None and _form(one) == _form(two))
+
+
+def _form(operator: str) -> tuple[tuple[str, ...], ...] | None:
+    """An operator's schema without names; None if the standard lacks the operator."""
+    if not onnx.defs.has(operator):
+        return None
+    schema = onnx.defs.get_schema(operator)
+    places = {name: str(at) for at, name in enumerate(dict.fromkeys(each.type_str for each in schema.inputs))}
+    taken, given = (
+        tuple(f"{each.option} {places.get(each.type_str, each.type_str)}" for each in side)
+        for side in (schema.inputs, schema.outputs)
+    )
+    return taken, given, tuple(sorted(schema.attributes))
 
 
 def _value(subject: NodeSubject, name: str) -> Value:

@@ -18,7 +18,7 @@ from corpus.case import Case
 from oracles.judge import Judge
 from oracles.verdict import Config, Outcome, Verdict
 from reducer.pass_sets import core_of, failing_config, is_within
-from triage.causes.cores import Sites
+from triage.causes.cores import Sites, share_a_kernel
 from triage.language import model_of
 
 SEPARATOR = " | "
@@ -164,9 +164,17 @@ def by_symptom(symptom: str, release: str, held: Counter[str], bugs: Sequence[Bu
     for bug in bugs:  # some symptoms hold for a family of operators, whichever the program has
         told = any(says_the_same(symptom, known) for known, where in bug.shown if where == release)
         tells = told and names_itself(symptom, bug.passes)
-        if tells and (is_of_any or bug.is_in(held)):
+        if tells and (is_of_any or _holds(held, bug)):
             return Explanation(bug, f"it says what {bug.name} says, in the same place", 0)
     return None
+
+
+def _holds(held: Counter[str], bug: Bug) -> bool:
+    """Whether a program holds the bug's operators, or one that shares the kernel's base with its only one."""
+    if bug.is_in(held) or bug.outcome != Outcome.CRASH.value or bug.operators.total() != 1:
+        return bug.is_in(held)
+    (known,) = bug.operators
+    return any(share_a_kernel(operator, known) for operator in held)
 
 
 def explain(
@@ -177,7 +185,7 @@ def explain(
     Bugs of the failure's own outcome go before others, larger ones before smaller ones: they say more.
     """
     held, symptom = operators_of(case), str(verdict.symptom or "")
-    fitting = [bug for bug in bugs if bug.may_be_in(held, symptom)]
+    fitting = [bug for bug in bugs if bug.may_be_in(held, symptom) or _holds(held, bug)]
     fitting.sort(key=lambda bug: (bug.outcome != verdict.outcome.value, -bug.operators.total(), bug.key))
     found = _by_passes(case, verdict, [bug for bug in fitting if bug.passes], judge)
     if found.bug is None and verdict.outcome is Outcome.CRASH:

@@ -20,7 +20,7 @@ from reducer.course import DoesNotFail, Options
 from reducer.pass_sets import core_of
 from triage.bugs.failures import mark_explained, record_failure, record_reduction, return_to_new
 from triage.causes.consequences import Finding, Root, find_root
-from triage.causes.cores import Sites, ill_typed, site_of_crash
+from triage.causes.cores import Sites, form_of, ill_typed, share_a_kernel, site_of_crash
 from triage.causes.explaining import Bug, Explanation, by_symptom, counting, explain, operators_of
 from triage.clustering.grouping import BEFORE_REDUCTION
 from triage.store.causes import (
@@ -32,7 +32,9 @@ from triage.store.causes import (
     note_face,
     reduced_bugs,
     reduced_with_signature,
+    rewritten_by,
     samples,
+    shown_alike,
 )
 from triage.store.clusters import get_signature
 from triage.store.database import Store
@@ -185,9 +187,56 @@ def record_result(
     finding = find_root(reduced, verdict, passes, judge)
     root = _keep_root(store, failure, finding.root, settings, judge) if finding.root else None
     named = get_signature(store, root.signature) if root else name_reduced(reduced, verdict, passes, judge)
+    alike = _alike(store, failure, reduced, passes, named) if finding.root is None else None
+    if alike is not None:
+        root, why = alike
+        named, finding = get_signature(store, root.signature), replace(finding, why=why)
     after = record_reduction(store, failure, reduced, verdict, named, document)
     note_face(store, failure.id, root.id if root else None, finding.evidence())
     return after, finding
+
+
+def _alike(
+    store: Store, failure: Failure, reduced: Case, passes: tuple[str, ...], named: Signature
+) -> tuple[Failure, str] | None:
+    """The known failure that is one bug with this one though they are named otherwise, and why it is."""
+    if twin := _twin(store, failure, reduced, passes):
+        return twin, f"it dies in the same native function as {twin.name}"
+    if reduced_with_signature(store, named.digest):
+        return None
+    twin = _of_one_form(store, failure, reduced, passes)
+    return (twin, f"the same passes rewrite the same graph as in {twin.name}") if twin else None
+
+
+def _twin(store: Store, failure: Failure, reduced: Case, passes: tuple[str, ...]) -> Failure | None:
+    """The first crash of a kernel in the same native function, of an operator that may share its base."""
+    own = _operators(reduced)
+    if failure.outcome != Outcome.CRASH.value or passes or len(own) != 1:
+        return None
+    for known in shown_alike(store, failure.symptom, failure.release):
+        other = _operators(store.load_case(known.case_id))
+        if len(other) == 1 and other != own and share_a_kernel(own[0], other[0]) and not known.passes:
+            return get_failure(store, known.failure)
+    return None
+
+
+def _of_one_form(store: Store, failure: Failure, reduced: Case, passes: tuple[str, ...]) -> Failure | None:
+    """The first failure of another outcome for which the same passes need the same graph.
+
+    None where such failures stand in several clusters: two defects of one rewrite, and nothing tells which.
+    """
+    form = form_of(reduced) if passes else None
+    if form is None:
+        return None
+    rewritten = rewritten_by(store, failure.target, passes)
+    alike = [known for known in rewritten if form_of(store.load_case(known.case_id)) == form]
+    others = [known for known in alike if known.outcome != failure.outcome]
+    is_one = bool(others) and len({known.cluster for known in alike}) == 1
+    return get_failure(store, others[0].root) if is_one else None
+
+
+def _operators(case: Case) -> list[str]:
+    return [op for op in case.measure.ops if op != "Constant"]
 
 
 def _keep_root(store: Store, face: Failure, root: Root, settings: Options, judge: Judge) -> Failure | None:

@@ -119,10 +119,44 @@ def reduced_bugs(store: Store, target: str) -> list[Reduced]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A reduced failure that needs passes; `root` is itself where it is no face."""
+
+    root: int
+    cluster: int
+    case_id: str
+    outcome: str
+
+
+def rewritten_by(store: Store, target: str, passes: Iterable[str]) -> list[Rewritten]:
+    """The reduced failures of a target that need these passes, faces among them, oldest first."""
+    rows = store.rows(
+        """SELECT coalesce(root, failures.id) AS root, cluster, failures.reduced_case AS case_id, outcome,
+                  json_extract(document, '$.passes') AS passes
+           FROM failures JOIN reductions ON reductions.failure = failures.id
+               AND reductions.reduced_case = failures.reduced_case
+           LEFT JOIN faces ON faces.failure = failures.id
+           WHERE target = ? AND failures.status = 'reduced' ORDER BY failures.id""",
+        (target,),
+    )
+    wanted = {*passes}
+    return [
+        Rewritten(**row) for row in rows if {*parsed(row.pop("passes") or "[]", [str], "passes")} == wanted
+    ]
+
+
 def _shown(text: str) -> tuple[str, str]:
     """The symptom and the release of `RELEASE SYMPTOM`."""
     release, _, symptom = text.partition(" ")
     return symptom, release
+
+
+def shown_alike(store: Store, symptom: str, release: str) -> list[Reduced]:
+    """The roots of all targets that showed with this symptom on this release, the first ones first."""
+    targets = store.column("SELECT DISTINCT target FROM failures WHERE symptom = ?", (symptom,))
+    every = [bug for target in targets for bug in reduced_bugs(store, target)]
+    return sorted((bug for bug in every if (symptom, release) in bug.shown), key=lambda bug: bug.failure)
 
 
 def forget_explanations(store: Store, failures: Iterable[int]) -> None:
