@@ -332,6 +332,16 @@ class Verdict:
         """Whether a maintainer would want to hear of it."""
         return self.outcome.is_bug
 
+    @property
+    def texts(self) -> dict[str, str]:
+        """What is told of it everywhere, by name."""
+        return {
+            "outcome": self.outcome.value,
+            "phase": self.phase.value,
+            "symptom": str(self.symptom or ""),
+            "title": self.title,
+        }
+
     def must_be_of_a_program(self, where: str) -> Verdict:
         """The verdict itself; raises `UserError` where the case names what a program kept as data may not."""
         refused = next((run for run in self.runs if run.error == NO_DATA), None)

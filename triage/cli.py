@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -27,9 +27,10 @@ import typer
 
 import triage.commands
 from corpus.errors import UserError
+from triage.console.foot import FOOT
 from triage.console.help import START, UPKEEP, WORKFLOWS, prepare
 from triage.console.options import Command
-from triage.console.output import disk_complaint, leave_off, say, write_line
+from triage.console.output import disk_complaint, is_live, leave_off, say, write_line
 from triage.console.settings import defaults, here
 
 HELP = "Finds, reduces, groups and reports failures of deep-learning compilers."
@@ -124,18 +125,21 @@ def main() -> NoReturn:
     sys.exit(code)
 
 
+TALKING = ("mcp", "wrap")
+"""Commands that leave the terminal to others."""
+
+
 def run(arguments: Sequence[str]) -> int:
     """One invocation's exit code: 0 and 1 are the command's own answer, the others are decided here."""
     if not sys.platform.startswith("linux"):
         say("crux: runs on Linux only (its sandbox needs Linux's processes)")
         return USAGE
-    from triage.console.status import waits_named
-
     interrupts = Interrupts()
     try:
         interrupts.hear()
         context = _context(arguments)
-        with context, waits_named(arguments[0]):
+        is_watched = is_live(sys.stderr) and arguments[0] not in TALKING
+        with context, FOOT.shown(arguments[0]) if is_watched else nullcontext():
             return int(context.command.invoke(context) or OK)
     except typer.Exit as stop:
         return stop.exit_code

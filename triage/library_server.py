@@ -34,7 +34,7 @@ from triage.console.status import Progress
 from triage.reductions.folders import Request, reducer_options
 from triage.reports.newest_release import NewestReleases
 from triage.reports.report import write_report
-from triage.store.artifacts import verdict_document, verdict_facts
+from triage.store.artifacts import verdict_document
 
 Words = dict[str, Any]
 
@@ -95,7 +95,7 @@ def _check(**opening: Any) -> Words:
 
 
 def _verdict(verdict: Verdict) -> Words:
-    facts = {**verdict_facts(verdict), "is_bug": verdict.is_bug, "notes": list(verdict.notes)}
+    facts = {**verdict.texts, "is_bug": verdict.is_bug, "notes": list(verdict.notes)}
     return {**facts, "document": verdict_document(verdict)}
 
 

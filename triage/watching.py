@@ -29,7 +29,7 @@ from triage.causes.explaining import outcome_and_kind
 from triage.console.options import CaseOptions
 from triage.console.output import say
 from triage.console.status import Progress
-from triage.store.artifacts import note_check, results_of, verdict_facts, watched_releases
+from triage.store.artifacts import note_check, results_of, watched_releases
 from triage.store.clusters import clusters
 from triage.store.database import Store
 from triage.store.failures import get_failure, verdict_of
@@ -290,7 +290,7 @@ class Watch:
                 verdict, _ = judge_often(judge, case, SURE - 1)
         except SandboxError as error:
             return Seen(place.release, (Outcome.UNDECIDED.value, "", ""), f"cannot be run: {error}")
-        facts = verdict_facts(verdict)
+        facts = verdict.texts
         note_check(self.store, subject.case.case_id, str(plain), place.release, **facts)
         return Seen(place.release, shown_by(verdict), verdict.title)
 

@@ -16,7 +16,6 @@ from typing import IO, Any
 
 from corpus.errors import UserError
 from corpus.processes import compiled
-from corpus.values import Value
 from oracles.extras import EXTRAS, how_to_install
 from oracles.native.watching import Watch
 from oracles.sandbox import worker
@@ -56,9 +55,6 @@ TELL_SECONDS = 2.0
 
 LISTENERS: list[Callable[[str], None]] = []
 """Who is told, while a run lasts, which configuration is in which phase."""
-
-WORTH_KEEPING = 1 << 20
-"""Bytes of a program that a worker keeps for the next job, which may be the same one in other ways."""
 
 
 def tell(text: str) -> None:
@@ -120,20 +116,6 @@ class Worker:
             phase = worker.MARKER.unpack(os.pread(self.evidence, worker.MARKER.size, 0))[2]
             tell(f"{label}: {worker.PHASES[min(phase, len(worker.PHASES) - 1)]}")
         return bool(poll.poll(0))
-
-    def packed(self, program: bytes, inputs: Mapping[str, Value], header: dict[str, Any]) -> list[Any]:
-        """What goes with a request: the program and the inputs, unless it has kept them from the last one."""
-        buffers: list[Any] = []
-        keeps = "path" not in header and len(program) >= WORTH_KEEPING
-        again = keeps and self.kept[0] is program and self.kept[1] is inputs
-        self.kept = (program, inputs) if keeps else (None, None)
-        header |= {"keep": keeps, "again": again}
-        if not again:
-            if "path" not in header:
-                buffers.append(program)
-                header["size"] = len(program)
-            header["inputs"] = [[name, worker.encode(value, buffers)] for name, value in inputs.items()]
-        return buffers
 
     def close(self) -> None:
         """End the process and close what it held."""

@@ -38,6 +38,9 @@ HANG_STEPS = ((int(signal.SIGPROF), 2.0),)
 FAIR_SHARE = 0.5
 """Of its limit, what a run must have been given to be called a hang."""
 
+WORTH_KEEPING = 1 << 20
+"""Bytes of a program that a worker keeps for the next job, which may be the same one in other ways."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -254,13 +257,23 @@ class Sandbox:
         return self._scratch.lay_out(job.program, job.external)
 
     def _send(self, target: Worker, job: Job, start: int, laid_out: Mapping[str, str]) -> None:
+        """Send a request, with the program and the inputs unless the worker has kept them."""
         target.ticket = secrets.token_hex(8)
         header: dict[str, Any] = {"op": "run", "outputs": job.outputs, "log": job.collect_log, **laid_out}
         header |= {"test": target.tests, "ticket": target.ticket}
         header |= {"poison": job.poison, "poisoned_from": job.poisoned_from.value}
         header["most"] = self.limits.cpu_seconds
         header["cpu"] = left_of(len(job.configs) * self.limits.cpu_seconds)
-        buffers = target.packed(job.program, job.inputs, header)
+        keeps = "path" not in header and len(job.program) >= WORTH_KEEPING
+        again = keeps and target.kept[0] is job.program and target.kept[1] is job.inputs
+        target.kept = (job.program, job.inputs) if keeps else (None, None)
+        header |= {"keep": keeps, "again": again}
+        buffers: list[Any] = []
+        if not again:
+            if "path" not in header:
+                buffers.append(job.program)
+                header["size"] = len(job.program)
+            header["inputs"] = [[name, worker.encode(value, buffers)] for name, value in job.inputs.items()]
         shared = {"log": job.collect_log, "format": job.format, "loads_only": job.loads_only}
         shared |= {"quick": job.quick}
         header["configs"] = [

@@ -26,6 +26,7 @@ import gc
 import importlib.util
 import json
 import mmap
+import operator
 import os
 import re
 import resource
@@ -175,10 +176,7 @@ def encode(value: Any, buffers: list[Any]) -> Any:
     return [name, shape, data.nbytes]
 
 
-@functools.lru_cache(maxsize=None)  # noqa: UP033 (Python 3.8)
-def name_of(dtype: Any) -> str:
-    """The type's name, which numpy puts together anew each time."""
-    return str(dtype.name)
+name_of = functools.lru_cache(maxsize=None)(operator.attrgetter("name"))  # numpy puts it together anew
 
 
 class Decoder:

@@ -1,4 +1,4 @@
-"""What `crux check` costs beside two plain sessions of onnxruntime, on models of the zoo."""
+"""What `crux check` costs beside two sessions of onnxruntime; into how many files it calls, and how deep."""
 
 import os
 import subprocess
@@ -7,6 +7,9 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+
+from tests.helpers.commands import completed
+from tests.helpers.failing import model
 
 pytestmark = pytest.mark.bench
 
@@ -20,6 +23,26 @@ for level in (levels.ORT_DISABLE_ALL, levels.ORT_ENABLE_ALL):
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(sys.argv[2], options, providers=["CPUExecutionProvider"])
     session.run(None, {each.name: kept[each.name] for each in session.get_inputs()})
+"""
+
+WALK = """
+import sys
+from triage.cli import run
+ours = tuple(f"{sys.argv[1]}/{name}/" for name in ("corpus", "oracles", "reducer", "generators", "triage"))
+files, depths = set(), []
+
+def entered(frame, event, arg):
+    codes = []
+    while frame is not None and event == "call":
+        codes, frame = [*codes, frame.f_code], frame.f_back
+    own = [each.co_name for each in codes if each.co_filename.startswith(ours)]
+    if own and codes[0].co_filename.startswith(ours) and "<module>" not in own:
+        files.add(codes[0].co_filename)
+        depths.append(sum(not name.startswith("<") for name in own))
+
+sys.setprofile(entered)
+run(["check", *sys.argv[2:]])
+print(len(files), "files entered,", max(depths), "calls deep", file=sys.stderr)
 """
 
 
@@ -48,3 +71,16 @@ def test_the_cost_of_a_check(tmp_path, say):
         plain.append(min(cpu_seconds([sys.executable, script, *files]) for _ in range(3)))
     times = median(one / other for one, other in zip(checks, plain, strict=True))
     say(f"\n{len(checks)} models: check {median(checks):.2f} CPU-s, {times:.2f} times two sessions")
+
+
+def test_the_path_of_a_check(tmp_path, say):
+    nodes = [("Add", ["x", "x"], ["a"]), ("Relu", ["a"], ["y"])]
+    path = tmp_path / "passing.onnx"
+    path.write_bytes(model(nodes, {"x": (1, [3])}, {"y": (1, [3])}).SerializeToString())
+    done = completed([sys.executable, "-c", WALK, Path(__file__).parents[2], path])
+    say(f"\ncrux check of two nodes: {done.stderr.splitlines()[-1]}")
+
+
+def test_the_time_of_help(say):
+    crux = [Path(sys.executable).with_name("crux"), "--help"]
+    say(f"\ncrux --help: {1000 * min(cpu_seconds(crux) for _ in range(10)):.0f} ms of CPU time")

@@ -61,14 +61,11 @@ def test_a_model_is_judged_in_every_form_that_it_can_be_handed_in(tmp_path):
     assert found[0].symptom
 
 
-def test_what_is_no_model_is_refused_in_one_line():
+def test_what_is_no_model_or_no_setting_is_refused_in_one_line():
     with pytest.raises(tensorcrux.UserError, match="a int is no model"):
         tensorcrux.check(3)
     with pytest.raises(tensorcrux.UserError):
         tensorcrux.check(b"not a model")
-
-
-def test_a_setting_that_does_not_exist_is_refused():
     with pytest.raises(TypeError, match="'rtoll' is no setting"):
         tensorcrux.check("model.onnx", rtoll=1)  # type: ignore[call-arg]
 

@@ -10,12 +10,11 @@ import pytest
 
 from tests.helpers.commands import crux, on_a_terminal
 from tests.helpers.failing import clip_exception, division_crash, verdict
-from tests.house.reference import COMMANDS_PAGE, commands, names_of, options
+from tests.house.reference import commands, names_of, options
 from triage.bugs.failures import record_failure
 from triage.cli import run
 from triage.store.database import Store
 
-COMMANDS = Path(__file__).parents[2] / "triage" / "commands"
 LONG = "a sentence of a compiler that says at length what it met " * 20
 
 
@@ -34,13 +33,6 @@ def test_a_pipe_gets_a_table_with_a_line_for_each_row(database, capsys, monkeypa
     assert row.startswith("C0001")
     assert row == row.rstrip()
     assert "\x1b" not in head + row
-
-
-def test_lines_of_json_come_from_three_commands_and_the_reference_says_so():
-    writers = {path.stem for path in COMMANDS.glob("*.py") if "lines_if_piped=True" in path.read_text()}
-    assert writers == {"fuzz", "check", "reduce"}
-    said = "Only `fuzz`, `check` and `reduce` write JSON lines when their stdout is no terminal"
-    assert said in " ".join(COMMANDS_PAGE.read_text().split())
 
 
 def test_quiet_leaves_results_and_complaints(database, tmp_path, capsys):
@@ -94,9 +86,10 @@ SILENCE = 4.0
 PATIENT = """
 import sys, time
 from triage.console import status
+from triage.console.foot import FOOT
 from triage.console.output import say
 sys.argv = ["crux", "doctor"]
-with status.waits_named("doctor"), status.progress() as shown:
+with FOOT.shown("doctor"), status.progress() as shown:
     time.sleep(2.2)
     shown.status("trying \x1b[31mtargets")
     time.sleep(0.6)

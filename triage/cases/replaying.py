@@ -24,7 +24,6 @@ from reducer.subject.base import NodeSubject
 from triage.cases.sources import Judges
 from triage.console.options import CaseOptions
 from triage.console.output import Document, printable
-from triage.store.artifacts import verdict_facts
 
 
 def shown_by(verdict: Verdict) -> Shown:
@@ -160,7 +159,7 @@ def _agree(left: Side, right: Side, tolerance: Tolerance) -> bool:
 
 
 def _facts(side: Side) -> dict[str, Any]:
-    return verdict_facts(side.verdict) | {"target": str(side.target)}
+    return side.verdict.texts | {"target": str(side.target)}
 
 
 MOST_STOPS = 20

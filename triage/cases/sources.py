@@ -27,7 +27,7 @@ from oracles.sandbox.scripts import open_foreign
 from oracles.verdict import Limits, Verdict
 from triage.console.options import CaseOptions
 from triage.console.output import say
-from triage.store.artifacts import verdict_facts, wrong_document
+from triage.store.artifacts import wrong_document
 from triage.store.names import find_case, is_name
 
 
@@ -259,7 +259,7 @@ def judge_often(judge: Judge, case: Case, repeat: int) -> tuple[Verdict, dict[st
     chosen = next((verdict for verdict in verdicts if verdict.is_bug), verdicts[0])
     chosen = judge.explain(case, chosen)
     document: dict[str, Any] = {
-        **verdict_facts(chosen),
+        **chosen.texts,
         "bug": chosen.is_bug,
         "target": str(judge.target),
         "notes": list(chosen.notes),

@@ -88,12 +88,13 @@ def _verdicts(
 
     with in_short(MANY if words == ["-"] else len(words) * repeat), Judges(options) as judges:
         judges.begin(words[0])
-        from triage.cases.sources import bounded, each_named, judge_often
+        from triage.cases.sources import bounded, each_named, judge_often, open_one
 
         for word in each_named(words):
             doing(f"checking {word}")
             with bounded(options.timeout, word, repeat):
-                case, judge = judges.open(word)
+                case = open_one(word, options, judges)
+                judge = judges.of_case(case)
                 verdict, document = judge_often(judge, case, repeat)
             if locate:
                 from triage.store.artifacts import located_document

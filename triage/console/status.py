@@ -67,20 +67,6 @@ def progress() -> Iterator[Progress]:
     yield FootLine() if is_live(sys.stderr) else Progress()
 
 
-TALKING = ("mcp", "wrap")
-"""Commands that leave the terminal to others."""
-
-
-@contextmanager
-def waits_named(command: str) -> Iterator[None]:
-    """Within a command, show on a terminal what it is doing whenever it writes nothing for long."""
-    if command in TALKING or not is_live(sys.stderr):
-        yield
-        return
-    with FOOT.shown(command):
-        yield
-
-
 def tally_text(tests: int, failures: int, seconds: float) -> str:
     """Say how many tests there were, how fast, and how many fail."""
     rate = tests / seconds if seconds > 0 else 0.0

@@ -108,16 +108,6 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def verdict_facts(verdict: Verdict) -> dict[str, Any]:
-    """A verdict in four texts."""
-    return {
-        "outcome": verdict.outcome.value,
-        "phase": verdict.phase.value,
-        "symptom": str(verdict.symptom or ""),
-        "title": verdict.title,
-    }
-
-
 def clip(text: str) -> str:
     """The text, or its beginning and end when it is longer than the store wants to keep."""
     if len(text) <= MOST_TEXT:
@@ -129,7 +119,7 @@ def clip(text: str) -> str:
 def note(database: Path, case: Case, verdict: Verdict, release: str) -> None:
     """Note a verdict on a case, whatever it is."""
     with Store(database) as store:
-        note_check(store, case.case_id, str(case.target or ""), release, **verdict_facts(verdict))
+        note_check(store, case.case_id, str(case.target or ""), release, **verdict.texts)
 
 
 REDUCTION_KEPT = "reduction"
