@@ -219,7 +219,7 @@ class Watch:
                     subjects, document = self._look(subjects, place)
                     if self.hunter is not None:
                         plain = target_for(self.package, Target(self.sources.backend))
-                        document["hunt"] = self.hunter(_at(plain, place), place.release)
+                        document["hunt"] = self.hunter(place.target_of(plain), place.release)
             except Unavailable as error:
                 why = f"{self.package} {release} cannot be installed here: {error}"
                 self.shown.note(why)
@@ -280,7 +280,7 @@ class Watch:
 
     def _see(self, subject: Subject, place: Place, judges: Judges) -> Seen:
         plain = self._target(subject)
-        target = _at(plain, place)
+        target = place.target_of(plain)
         judge = judges.of(target, subject.case.format)
         case = replace(subject.case, target=target)
         last = before(subject.known, place.release)
@@ -303,11 +303,6 @@ class Watch:
             **{each.name.lower(): counts[each] for each in Change},
             "changes": [_told(*each) for wanted in TOLD for each in changes if each[1] is wanted],
         }
-
-
-def _at(target: Target, place: Place) -> Target:
-    """The target as the release at that place has it."""
-    return target.with_setting("python", place.python) if place.python else target
 
 
 def _told(subject: Subject, became: Change, seen: Seen) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from typing import Any
 from corpus import processes
 from corpus.errors import UserError
 from corpus.reading import Fields, Text, held_to, read_json, write_fresh
-from corpus.target import numbers
+from corpus.target import Target, numbers
 from oracles.extras import installed_release
 from oracles.sandbox.processes import SandboxError
 from oracles.sandbox.sandbox import Sandbox
@@ -235,6 +235,10 @@ class Place:
 
     release: str
     python: str = ""
+
+    def target_of(self, target: Target) -> Target:
+        """The target as this release has it."""
+        return target.with_setting("python", self.python) if self.python else target
 
 
 @dataclass(frozen=True)

@@ -176,7 +176,7 @@ def on_newest(target: Target, stack: ExitStack) -> Target:
         place = stack.enter_context(opened)
     except Unavailable as error:
         raise UserError(f"--latest: {package} {newest.all[0]}: {error}") from None
-    return target.with_setting("python", place.python) if place.python else target
+    return place.target_of(target)
 
 
 def _tell(options: CaseOptions, hunting: Hunt) -> None:
